@@ -1,0 +1,79 @@
+// The binary contract between compiled kernels and whatever runs them. Plain data: shared by compiler and cpu,
+// and mirrored for MSL in stdlib/metalki_entry.h (a static_assert there and here keeps the two alike).
+#pragma once
+
+#include <cstdint>
+
+namespace metalki::compiler {
+
+struct Uint3 {
+    std::uint32_t x, y, z;
+};
+
+// What every thread of one threadgroup shares.
+struct ThreadgroupContext {
+    void* const* arguments;          // one address per argument slot: buffers and threadgroup memory alike
+    void* static_threadgroup_memory; // the kernel's own threadgroup variables, 64-byte aligned
+    Uint3 threadgroup_position;      // in units of threadgroups
+    Uint3 threadgroups_per_grid;
+    Uint3 threads_per_threadgroup;     // as dispatched; edge groups are smaller
+    Uint3 threads_in_this_threadgroup; // actual size: smaller than the above in edge groups
+    Uint3 threads_per_grid;
+};
+static_assert(sizeof(ThreadgroupContext) == 2 * sizeof(void*) + 15 * sizeof(std::uint32_t) + 4);
+
+// Runs every thread of the group, one after the other: kernels that never synchronise.
+using ThreadgroupEntry = void (*)(const ThreadgroupContext*);
+// Runs one thread of the group: kernels whose threads wait for each other. Each thread has a stack of its own.
+using ThreadEntry = void (*)(const ThreadgroupContext*, std::uint32_t x, std::uint32_t y, std::uint32_t z);
+
+constexpr std::uint32_t simd_width = 32;
+constexpr std::uint32_t quad_width = 4;
+
+enum class SimdType : std::uint32_t { i8, u8, i16, u16, i32, u32, i64, u64, f16, bf16, f32 };
+
+// `operand` of the shuffles is a lane or a distance; fills combine it with a second value and a modulo.
+enum class SimdOp : std::uint32_t {
+    shuffle,             // value of lane `operand`
+    shuffle_up,          // value of lane - operand
+    shuffle_down,        // value of lane + operand
+    shuffle_xor,         // value of lane ^ operand
+    shuffle_rotate_up,   // cyclic
+    shuffle_rotate_down, // cyclic
+    broadcast_first,     // value of the lowest active lane
+    fill_up,             // shuffle_and_fill_up(value, fill, operand, modulo)
+    fill_down,           // shuffle_and_fill_down(value, fill, operand, modulo)
+    sum,
+    product,
+    min,
+    max,
+    bit_and,
+    bit_or,
+    bit_xor,
+    prefix_inclusive_sum,
+    prefix_exclusive_sum,
+    prefix_inclusive_product,
+    prefix_exclusive_product,
+    ballot,  // bit mask of the active lanes whose value is not zero (all lanes of the quad for quad ops: lanes 0 to 3)
+    barrier, // simdgroup_barrier
+};
+
+// Functions that compiled code calls and the executor provides. `site` numbers the call sites of a kernel in an order
+// in which a lane that waits at a lower one may still reach a higher one (later code has higher numbers): the executor lets
+// the lowest waiting site go first, so that the lanes of a SIMD-group meet again after divergent code.
+//
+//   void     __metalki_rt_barrier(uint32_t site);
+//   uint64_t __metalki_rt_simd(uint32_t site, uint32_t op, uint32_t type, uint32_t width, uint64_t value, uint64_t fill,
+//                              uint32_t operand, uint32_t modulo);
+//        width is 32 (SIMD-group) or 4 (quad-group); values travel zero-extended in 64 bits as raw bits
+//   void     __metalki_rt_simd_mma(uint32_t site, const float* abc, float* d);
+//        8x8 multiply-accumulate: each lane brings two elements of A, B and C (abc[0..5]) and takes two of D = A*B + C;
+//        lane l holds row (l/4 & 4) + (l/2 % 4), columns (l/4 & 2)*2 + (l%2)*2 and the next
+//   void     __metalki_rt_converge(uint32_t site);
+//        the active lanes of the SIMD-group meet (end of a divergent loop iteration); no other effect
+using BarrierFunction = void (*)(std::uint32_t);
+using SimdFunction = std::uint64_t (*)(std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t,
+                                       std::uint32_t, std::uint32_t);
+using SimdMmaFunction = void (*)(std::uint32_t, const float*, float*);
+
+} // namespace metalki::compiler
