@@ -1,0 +1,32 @@
+// Command buffers of one queue run in the order in which they were enqueued.
+#pragma once
+
+#include "MTLDefines.hpp"
+
+namespace MTL {
+
+class CommandBuffer;
+class CommandBufferDescriptor;
+class Device;
+
+class METALKI_API CommandQueue : public NS::Referencing<CommandQueue> {
+public:
+    // Blocks while the queue's maximum of uncompleted command buffers exists.
+    CommandBuffer* commandBuffer();
+    CommandBuffer* commandBuffer(const CommandBufferDescriptor* descriptor);
+    CommandBuffer* commandBufferWithUnretainedReferences();
+    Device* device() const;
+    void insertDebugCaptureBoundary();
+    NS::String* label() const;
+    void setLabel(const NS::String* label);
+};
+
+class METALKI_API CommandQueueDescriptor : public NS::Copying<CommandQueueDescriptor> {
+public:
+    static CommandQueueDescriptor* alloc();
+    CommandQueueDescriptor* init();
+    NS::UInteger maxCommandBufferCount() const;
+    void setMaxCommandBufferCount(NS::UInteger maxCommandBufferCount);
+};
+
+} // namespace MTL

@@ -1,0 +1,22 @@
+// The part of metal-cpp's MTL:: that compute programs use: same names, same signatures, same ownership rules.
+#pragma once
+
+#include "MTLAllocation.hpp"
+#include "MTLArgument.hpp"
+#include "MTLBlitCommandEncoder.hpp"
+#include "MTLBuffer.hpp"
+#include "MTLCommandBuffer.hpp"
+#include "MTLCommandEncoder.hpp"
+#include "MTLCommandQueue.hpp"
+#include "MTLComputeCommandEncoder.hpp"
+#include "MTLComputePipeline.hpp"
+#include "MTLDataType.hpp"
+#include "MTLDefines.hpp"
+#include "MTLDevice.hpp"
+#include "MTLEvent.hpp"
+#include "MTLFence.hpp"
+#include "MTLFunctionConstantValues.hpp"
+#include "MTLGPUAddress.hpp"
+#include "MTLLibrary.hpp"
+#include "MTLResource.hpp"
+#include "MTLTypes.hpp"
