@@ -1,0 +1,12 @@
+// Everything metalki offers to C++: include this.
+#pragma once
+
+#include "metalki/buffer.hpp"
+#include "metalki/device.hpp"
+#include "metalki/error.hpp"
+#include "metalki/event.hpp"
+#include "metalki/kernel.hpp"
+#include "metalki/launch.hpp"
+#include "metalki/library.hpp"
+#include "metalki/queue.hpp"
+#include "metalki/version.hpp"
