@@ -1,6 +1,7 @@
 // Runs threadgroups of compiled kernels on the cores of this machine.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,8 +21,9 @@ struct Dispatch {
     const compiler::KernelCode* code = nullptr;
     std::span<void* const> arguments; // one address per argument slot; threadgroup slots are ignored
     std::span<const ThreadgroupArgument> threadgroup_arguments;
-    compiler::Uint3 grid{};        // threads; need not be a multiple of the threadgroup
-    compiler::Uint3 threadgroup{}; // threads
+    compiler::Uint3 grid{};                  // threads; need not be a multiple of the threadgroup
+    compiler::Uint3 threadgroup{};           // threads
+    const std::atomic<bool>* stop = nullptr; // when set to true, no further threadgroup starts and run() returns a Fault
 };
 
 // What stopped a kernel: an access violation, an arithmetic trap, a stack overflow.

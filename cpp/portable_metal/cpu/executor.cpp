@@ -1,0 +1,142 @@
+// Splits a grid into threadgroups and decides who runs them.
+#include "cpu/executor.hpp"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <functional>
+#include <limits>
+
+#include "cpu/job.hpp"
+#include "cpu/worker_pool.hpp"
+
+namespace metalki::cpu {
+
+namespace {
+
+// Waking a thread costs the caller 5 to 10 microseconds and takes some 20 to arrive.
+constexpr double worth_waking = 50000;
+constexpr double worth_a_helper = 25000;
+
+// Nanoseconds a thread of an unknown kernel may take.
+constexpr double unknown_cost = 20;
+constexpr double unknown_cost_of_fibers = 100;
+
+std::uint64_t volume(const compiler::Uint3& size) {
+    std::uint64_t product = 0;
+    if (__builtin_mul_overflow(std::uint64_t{size.x} * size.y, std::uint64_t{size.z}, &product))
+        return std::numeric_limits<std::uint64_t>::max();
+    return product;
+}
+
+std::uint32_t groups_along(std::uint32_t grid, std::uint32_t threads) {
+    return grid / threads + (grid % threads != 0 ? 1 : 0);
+}
+
+std::string triple(const compiler::Uint3& size) {
+    return std::to_string(size.x) + " x " + std::to_string(size.y) + " x " + std::to_string(size.z);
+}
+
+std::optional<Fault> refuse(const Dispatch& dispatch) {
+    const compiler::Uint3& threads = dispatch.threadgroup;
+    if (dispatch.code == nullptr ||
+        (dispatch.code->synchronizes ? dispatch.code->run_thread == nullptr : dispatch.code->run_threadgroup == nullptr))
+        return Fault{"dispatch without the code of a kernel"};
+    if (threads.x > max_threads_per_threadgroup || threads.y > max_threads_per_threadgroup ||
+        threads.z > max_threads_per_threadgroup || volume(threads) > max_threads_per_threadgroup || volume(threads) == 0)
+        return Fault{"kernel '" + dispatch.code->function.name + "': a threadgroup of " + triple(threads) +
+                     " threads; expected 1 to " + std::to_string(max_threads_per_threadgroup)};
+    return std::nullopt;
+}
+
+// What a thread of recently run kernels took. Only a hint: entries may be lost or belong to a kernel that is gone.
+class CostMemory {
+public:
+    double nanoseconds_per_thread(const compiler::KernelCode& code) const {
+        const std::uint64_t entry = slot(code).load(std::memory_order_relaxed);
+        if (entry >> 32 != tag(code))
+            return code.synchronizes ? unknown_cost_of_fibers : unknown_cost;
+        return std::bit_cast<float>(static_cast<std::uint32_t>(entry));
+    }
+    void remember(const compiler::KernelCode& code, double nanoseconds_per_thread) {
+        const std::uint32_t cost = std::bit_cast<std::uint32_t>(static_cast<float>(nanoseconds_per_thread));
+        slot(code).store(tag(code) << 32 | cost, std::memory_order_relaxed);
+    }
+
+private:
+    static std::uint64_t hash(const compiler::KernelCode& code) {
+        return reinterpret_cast<std::uintptr_t>(&code) * 0x9e3779b97f4a7c15u;
+    }
+    static std::uint64_t tag(const compiler::KernelCode& code) { return hash(code) >> 32 | 1; }
+    std::atomic<std::uint64_t>& slot(const compiler::KernelCode& code) const { return slots_[hash(code) >> 26 & 63]; }
+
+    mutable std::array<std::atomic<std::uint64_t>, 64> slots_{};
+};
+
+} // namespace
+
+struct Executor::State {
+    explicit State(unsigned helpers) : pool(helpers) {}
+
+    WorkerPool pool;
+    CostMemory costs;
+};
+
+Executor::Executor(unsigned threads) : state_(std::make_unique<State>(threads > 1 ? threads - 1 : 0)) {}
+
+Executor::~Executor() = default;
+
+unsigned Executor::concurrency() const {
+    return state_->pool.helpers() + 1;
+}
+
+std::optional<Fault> Executor::run(const Dispatch& dispatch) {
+    if (auto fault = refuse(dispatch))
+        return fault;
+    if (dispatch.grid.x == 0 || dispatch.grid.y == 0 || dispatch.grid.z == 0)
+        return std::nullopt;
+
+    Job job(dispatch);
+    job.groups = {groups_along(dispatch.grid.x, dispatch.threadgroup.x), groups_along(dispatch.grid.y, dispatch.threadgroup.y),
+                  groups_along(dispatch.grid.z, dispatch.threadgroup.z)};
+    job.total = volume(job.groups);
+    if (job.total > std::numeric_limits<std::uint64_t>::max() / 2)
+        return Fault{"kernel '" + dispatch.code->function.name + "': a grid of " + triple(dispatch.grid) +
+                     " threads has too many threadgroups"};
+
+    const double threads = static_cast<double>(job.total) * static_cast<double>(volume(dispatch.threadgroup));
+    bool offered = false;
+    const auto offer_if_worthwhile = [&](double expected) {
+        const unsigned helpers = state_->pool.helpers();
+        if (offered || helpers == 0 || job.total < 2 || expected < worth_waking)
+            return;
+        offered = true;
+        const double wanted = std::min({expected / worth_a_helper, static_cast<double>(job.total - 1), double(helpers)});
+        state_->pool.offer(job, static_cast<unsigned>(wanted));
+    };
+    offer_if_worthwhile(threads * state_->costs.nanoseconds_per_thread(*dispatch.code));
+
+    // The caller sees how long its own share takes, and calls for help when the guess was too low.
+    std::uint64_t spent = 0;
+    const auto between_claims = [&](std::uint64_t nanoseconds) {
+        spent = nanoseconds;
+        const auto claimed = static_cast<double>(std::min(job.next.load(std::memory_order_relaxed), job.total));
+        if (!offered)
+            offer_if_worthwhile(static_cast<double>(nanoseconds) / claimed * (static_cast<double>(job.total) - claimed));
+    };
+    std::unique_ptr<Worker> worker = state_->pool.borrow();
+    worker->work(job, concurrency(), std::ref(between_claims));
+    state_->pool.give_back(std::move(worker));
+    if (offered)
+        state_->pool.withdraw(job);
+    if (spent > 0)
+        state_->costs.remember(*dispatch.code, static_cast<double>(spent) / threads);
+
+    if (auto fault = job.take_fault())
+        return fault;
+    if (job.next.load() < job.total || job.must_stop())
+        return Fault{"kernel '" + dispatch.code->function.name + "': stopped before all threadgroups had run"};
+    return std::nullopt;
+}
+
+} // namespace metalki::cpu

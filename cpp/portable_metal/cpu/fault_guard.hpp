@@ -1,0 +1,26 @@
+// Turns processor faults inside kernels into results instead of the end of the process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace metalki::cpu {
+
+// The fault that abandoned the FiberGroup that ran last on this thread.
+struct FaultRecord {
+    int signal = 0;
+    int code = 0;
+    std::uintptr_t address = 0;
+    bool stack_overflow = false;
+};
+
+// Installs the handlers for the process and an alternate signal stack for this thread, where still missing. Cheap when all is
+// in place; call before kernels run. Signals outside kernels go to the handlers that were there before.
+void guard_against_faults();
+
+const FaultRecord& last_fault();
+
+// "invalid memory access at address 0x10"
+std::string describe(const FaultRecord& fault);
+
+} // namespace metalki::cpu

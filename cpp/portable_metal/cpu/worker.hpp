@@ -1,0 +1,45 @@
+// What one thread needs to run threadgroups: stacks, threadgroup memory, the context handed to kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cpu/fiber_group.hpp"
+#include "cpu/guarded_memory.hpp"
+#include "cpu/job.hpp"
+
+namespace metalki::cpu {
+
+class Worker {
+public:
+    // Claims and runs threadgroups until none is left or the job is stopped. `workers`: threads that may share the job.
+    // `between_claims` is called after each claimed range with the nanoseconds since work began.
+    void work(Job& job, unsigned workers, const std::function<void(std::uint64_t)>& between_claims);
+
+private:
+    struct Range {
+        compiler::ThreadgroupContext shape; // one thread: the fiber that runs the whole range
+        Worker* worker;
+        std::uint64_t begin, end;
+    };
+
+    void prepare(const Dispatch& dispatch, const compiler::Uint3& groups);
+    bool run_range(const Job& job, std::uint64_t begin, std::uint64_t end);
+    void run_threadgroups(std::uint64_t begin, std::uint64_t end);
+    void enter(std::uint64_t index);
+    void enter_next();
+    void set_size();
+    std::string fault_message(const Dispatch& dispatch) const;
+
+    FiberGroup fibers_; // threads of synchronising kernels
+    FiberGroup runner_; // a single stack for kernels that run thread after thread
+    GuardedMemory arena_;
+    std::vector<void*> arguments_;
+    compiler::ThreadgroupContext context_{};
+    const Job* job_ = nullptr;
+};
+
+} // namespace metalki::cpu
