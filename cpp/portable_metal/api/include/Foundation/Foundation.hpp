@@ -3,7 +3,6 @@
 
 #include "NSArray.hpp"
 #include "NSAutoreleasePool.hpp"
-#include "NSData.hpp"
 #include "NSDefines.hpp"
 #include "NSDictionary.hpp"
 #include "NSEnumerator.hpp"
