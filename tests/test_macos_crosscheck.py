@@ -57,7 +57,17 @@ def toolchain() -> tuple[list[str], dict[str, str]]:
         "ZIG_GLOBAL_CACHE_DIR": str(cache / "zig"),
         "ZIG_LOCAL_CACHE_DIR": str(cache / "zig"),
     }
-    command = [sys.executable, "-m", "ziglang", "c++", *FLAGS, "-isystem", str(headers), "-isystem", str(STUBS / "include")]
+    command = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "c++",
+        *FLAGS,
+        "-isystem",
+        str(headers),
+        "-isystem",
+        str(STUBS / "include"),
+    ]
     return command, environment
 
 
@@ -100,7 +110,9 @@ def test_the_back_end_links_metal_for_arm64_macos(toolchain: tuple[list[str], di
     assert (built.cpu, built.filetype) == (macho.CPU_ARM64, macho.FILETYPE_DYLIB)
     assert any(name.endswith("/Metal") for name in built.libraries), built.libraries
     # Only Apple's libraries may be left to the loader: names of ours or of metal-cpp's wrappers must be inside.
-    left = sorted(name for name in built.undefined if name.startswith(("__ZN7metalki", "__ZNK7metalki", "__ZN3MTL", "__ZN2NS")))
+    left = sorted(
+        name for name in built.undefined if name.startswith(("__ZN7metalki", "__ZNK7metalki", "__ZN3MTL", "__ZN2NS"))
+    )
     assert not left, f"undefined: {left}"
     assert "_MTLCreateSystemDefaultDevice" in built.undefined
     assert any(name.startswith("__ZN7metalki") for name in built.defined), "the C++ API is not exported"
