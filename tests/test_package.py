@@ -1,4 +1,4 @@
-"""The installed package is self-contained: its library, headers and CMake files, with Clang and LLVM inside and hidden."""
+"""The installed package is self-contained: library, headers, CMake files, with Clang and LLVM inside and hidden."""
 
 from __future__ import annotations
 
