@@ -41,15 +41,16 @@ struct Context {
 inline void prepare_context(Context& context, std::byte* bottom, std::byte* top, void (*function)(void*), void* argument) {
     auto address = reinterpret_cast<std::uintptr_t>(top) & ~std::uintptr_t{63};
 #if defined(__x86_64__)
-    // r15 r14 r13 r12 rbx rbp, return address; the stack is 16-byte aligned once that has been popped.
-    auto* frame = reinterpret_cast<void**>(address) - 8;
-    const std::array<void*, 8> words{nullptr,
+    // r15 r14 r13 r12 rbx rbp, return address; the stack is 16-byte aligned once that has been popped, as a call wants it.
+    auto* frame = reinterpret_cast<void**>(address) - 9;
+    const std::array<void*, 9> words{nullptr,
                                      nullptr,
                                      reinterpret_cast<void*>(function),
                                      argument,
                                      nullptr,
                                      nullptr,
                                      reinterpret_cast<void*>(&metalki_start_context),
+                                     nullptr,
                                      nullptr};
 #else
     auto* frame = reinterpret_cast<void**>(address) - 20;
