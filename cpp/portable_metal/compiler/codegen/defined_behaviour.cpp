@@ -1,0 +1,123 @@
+// See the header: division, shifts, alignment.
+#include "codegen/defined_behaviour.hpp"
+
+#include <vector>
+
+#include "llvm/IR/AttributeMask.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/PatternMatch.h"
+
+namespace metalki::compiler {
+namespace {
+
+bool is_safe_divisor(const llvm::Value* divisor) {
+    const llvm::APInt* number = nullptr;
+    return llvm::PatternMatch::match(divisor, llvm::PatternMatch::m_APInt(number)) && !number->isZero() && !number->isAllOnes();
+}
+
+// x / 0 becomes x / 1, and so does the one signed quotient that overflows: MSL leaves both values open.
+void guard_division(llvm::BinaryOperator& division) {
+    llvm::Value* divisor = division.getOperand(1);
+    if (is_safe_divisor(divisor)) {
+        return;
+    }
+    llvm::IRBuilder<> builder(&division);
+    llvm::Type* type = divisor->getType();
+    llvm::Value* bad = builder.CreateICmpEQ(divisor, llvm::Constant::getNullValue(type));
+    bool is_signed = division.getOpcode() == llvm::Instruction::SDiv || division.getOpcode() == llvm::Instruction::SRem;
+    if (is_signed) {
+        auto lowest = llvm::APInt::getSignedMinValue(type->getScalarSizeInBits());
+        llvm::Value* overflows =
+            builder.CreateAnd(builder.CreateICmpEQ(divisor, llvm::Constant::getAllOnesValue(type)),
+                              builder.CreateICmpEQ(division.getOperand(0), llvm::ConstantInt::get(type, lowest)));
+        bad = builder.CreateOr(bad, overflows);
+    }
+    division.setOperand(1, builder.CreateSelect(bad, llvm::ConstantInt::get(type, 1), divisor));
+    division.setIsExact(false);
+}
+
+void mask_shift(llvm::BinaryOperator& shift) {
+    llvm::Value* amount = shift.getOperand(1);
+    unsigned width = amount->getType()->getScalarSizeInBits();
+    if (width < 8 || (width & (width - 1)) != 0) {
+        return;
+    }
+    llvm::IRBuilder<> builder(&shift);
+    shift.setOperand(1, builder.CreateAnd(amount, llvm::ConstantInt::get(amount->getType(), width - 1)));
+}
+
+llvm::Align element_alignment(llvm::Type* type, const llvm::DataLayout& layout) {
+    return llvm::Align(
+        std::max<std::uint64_t>(1, llvm::PowerOf2Ceil(layout.getTypeStoreSize(type->getScalarType()).getFixedValue())));
+}
+
+void relax_alignment(llvm::Instruction& instruction, const llvm::DataLayout& layout) {
+    if (auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction); load && load->getType()->isVectorTy()) {
+        load->setAlignment(std::min(load->getAlign(), element_alignment(load->getType(), layout)));
+    } else if (auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction);
+               store && store->getValueOperand()->getType()->isVectorTy()) {
+        store->setAlignment(std::min(store->getAlign(), element_alignment(store->getValueOperand()->getType(), layout)));
+    } else if (auto* copy = llvm::dyn_cast<llvm::MemTransferInst>(&instruction)) {
+        copy->setDestAlignment(llvm::Align(1));
+        copy->setSourceAlignment(llvm::Align(1));
+    } else if (auto* fill = llvm::dyn_cast<llvm::MemSetInst>(&instruction)) {
+        fill->setDestAlignment(llvm::Align(1));
+    }
+}
+
+void drop_pointer_promises(llvm::Function& function) {
+    llvm::AttributeMask promises;
+    promises.addAttribute(llvm::Attribute::Alignment);
+    promises.addAttribute(llvm::Attribute::Dereferenceable);
+    promises.addAttribute(llvm::Attribute::NonNull);
+    for (llvm::Argument& argument : function.args()) {
+        if (!argument.hasByValAttr() && !argument.hasStructRetAttr()) {
+            function.removeParamAttrs(argument.getArgNo(), promises);
+        }
+    }
+    function.removeRetAttrs(promises);
+    for (llvm::Instruction& instruction : llvm::instructions(function)) {
+        auto* call = llvm::dyn_cast<llvm::CallBase>(&instruction);
+        if (!call || llvm::isa<llvm::IntrinsicInst>(call)) {
+            continue;
+        }
+        call->removeRetAttrs(promises);
+        for (unsigned i = 0; i < call->arg_size(); ++i) {
+            if (!call->isByValArgument(i) && !call->paramHasAttr(i, llvm::Attribute::StructRet)) {
+                call->removeParamAttrs(i, promises);
+            }
+        }
+    }
+}
+
+} // namespace
+
+void define_behaviour(llvm::Module& module) {
+    for (llvm::Function& function : module) {
+        if (function.isDeclaration()) {
+            continue;
+        }
+        std::vector<llvm::BinaryOperator*> divisions, shifts;
+        for (llvm::Instruction& instruction : llvm::instructions(function)) {
+            relax_alignment(instruction, module.getDataLayout());
+            auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(&instruction);
+            if (operation && operation->isIntDivRem()) {
+                divisions.push_back(operation);
+            } else if (operation && operation->isShift() && !llvm::isa<llvm::Constant>(operation->getOperand(1))) {
+                shifts.push_back(operation);
+            }
+        }
+        for (llvm::BinaryOperator* division : divisions) {
+            guard_division(*division);
+        }
+        for (llvm::BinaryOperator* shift : shifts) {
+            mask_shift(*shift);
+        }
+        drop_pointer_promises(function);
+    }
+}
+
+} // namespace metalki::compiler

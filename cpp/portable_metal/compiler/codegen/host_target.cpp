@@ -1,0 +1,66 @@
+// Asks LLVM what this processor is and makes target machines for it.
+#include "codegen/host_target.hpp"
+
+#include <cstdlib>
+#include <mutex>
+#include <stdexcept>
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/SubtargetFeature.h"
+
+namespace metalki::compiler {
+namespace {
+
+HostTarget detect() {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();
+    HostTarget host;
+    host.triple = llvm::sys::getProcessTriple();
+    if (const char* chosen = std::getenv("METALKI_CPU"); chosen && *chosen) {
+        host.cpu = chosen;
+        return host;
+    }
+    host.cpu = llvm::sys::getHostCPUName().str();
+    for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+        host.features.push_back((feature.second ? "+" : "-") + feature.first().str());
+    }
+    return host;
+}
+
+} // namespace
+
+const HostTarget& host_target() {
+    static const HostTarget host = detect();
+    return host;
+}
+
+std::unique_ptr<llvm::TargetMachine> make_target_machine() {
+    const HostTarget& host = host_target();
+    std::string problem;
+    const llvm::Target* target = llvm::TargetRegistry::lookupTarget(host.triple, problem);
+    if (!target) {
+        throw std::runtime_error("no code generator for " + host.triple + ": " + problem);
+    }
+    llvm::SubtargetFeatures features;
+    for (const std::string& feature : host.features) {
+        features.AddFeature(feature);
+    }
+    llvm::TargetOptions options;
+    options.EmitStackSizeSection = true; // the executor gives each fiber a stack of the right size
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+    std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(host.triple, host.cpu, features.getString(),
+                                                                             options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                                             llvm::CodeGenOptLevel::Default,
+                                                                             /*JIT=*/true));
+    if (!machine) {
+        throw std::runtime_error("cannot create a code generator for " + host.triple);
+    }
+    return machine;
+}
+
+} // namespace metalki::compiler

@@ -1,0 +1,122 @@
+// Loads object files with ORC's JIT linker; each kernel is a library of its own, unloaded with its last user.
+#include "codegen/loader.hpp"
+
+#include <atomic>
+#include <stdexcept>
+
+#include "llvm/ExecutionEngine/Orc/Core.h"
+#include "llvm/ExecutionEngine/Orc/ExecutorProcessControl.h"
+#include "llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/LEB128.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include "codegen/math_symbols.hpp"
+
+namespace metalki::compiler {
+namespace {
+
+[[noreturn]] void fail(const std::string& what, llvm::Error error) {
+    throw std::runtime_error(what + ": " + llvm::toString(std::move(error)));
+}
+
+// One session for the process. Never destroyed: kernels may be alive until the very end.
+struct Linker {
+    llvm::orc::ExecutionSession session;
+    llvm::orc::ObjectLinkingLayer layer;
+    llvm::orc::JITDylib& mathematics;
+    std::atomic<unsigned long> count{0};
+
+    explicit Linker(std::unique_ptr<llvm::orc::ExecutorProcessControl> control)
+        : session(std::move(control)), layer(session), mathematics(session.createBareJITDylib("mathematics")) {
+        session.setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); }); // lookups return them
+        define(mathematics, math_symbols());
+    }
+
+    void define(llvm::orc::JITDylib& library, std::span<const RuntimeSymbol> symbols) {
+        llvm::orc::SymbolMap map;
+        for (const RuntimeSymbol& symbol : symbols) {
+            map[session.intern(llvm::StringRef(symbol.name))] = {llvm::orc::ExecutorAddr::fromPtr(symbol.address),
+                                                                 llvm::JITSymbolFlags::Exported};
+        }
+        llvm::cantFail(library.define(llvm::orc::absoluteSymbols(std::move(map))));
+    }
+
+    static Linker& instance() {
+        static Linker* linker = [] {
+            auto control = llvm::orc::SelfExecutorProcessControl::Create();
+            if (!control) {
+                fail("cannot load machine code in this process", control.takeError());
+            }
+            return new Linker(std::move(*control));
+        }();
+        return *linker;
+    }
+};
+
+} // namespace
+
+ObjectCode emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
+    ObjectCode out;
+    llvm::raw_svector_ostream stream(out);
+    llvm::legacy::PassManager passes;
+    if (machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true)) {
+        throw std::runtime_error("this target cannot emit object code");
+    }
+    passes.run(module);
+    return out;
+}
+
+std::size_t total_frame_size(const ObjectCode& object) {
+    auto file = llvm::object::ObjectFile::createObjectFile(
+        llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), "kernel"));
+    if (!file) {
+        fail("damaged object code", file.takeError());
+    }
+    std::size_t total = 0;
+    for (const llvm::object::SectionRef& section : (*file)->sections()) {
+        auto name = section.getName();
+        auto contents = section.getContents();
+        if (!name || !contents || *name != ".stack_sizes") {
+            llvm::consumeError(name.takeError());
+            llvm::consumeError(contents.takeError());
+            continue;
+        }
+        // Entries: an address (8 bytes, not yet relocated), then the size as ULEB128.
+        const auto* at = contents->bytes_begin();
+        while (contents->bytes_end() - at > 8) {
+            at += 8;
+            unsigned length = 0;
+            total += llvm::decodeULEB128(at, &length, contents->bytes_end());
+            at += length;
+            total += 16; // return address and saved frame pointer
+        }
+    }
+    return total;
+}
+
+LoadedObject load(const ObjectCode& object, const std::string& entry, std::span<const RuntimeSymbol> symbols) {
+    Linker& linker = Linker::instance();
+    std::string name = "kernel" + std::to_string(linker.count++);
+    llvm::orc::JITDylib& library = linker.session.createBareJITDylib(name);
+    LoadedObject out;
+    out.keep_alive = std::shared_ptr<const void>(&library, [&linker](const void* handle) {
+        auto* dying = const_cast<llvm::orc::JITDylib*>(static_cast<const llvm::orc::JITDylib*>(handle));
+        llvm::consumeError(linker.session.removeJITDylib(*dying));
+    });
+    linker.define(library, symbols);
+    library.addToLinkOrder(linker.mathematics);
+    auto copy = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object.data(), object.size()), name);
+    if (auto error = linker.layer.add(library, std::move(copy))) {
+        fail("cannot link the kernel", std::move(error));
+    }
+    auto address = linker.session.lookup(llvm::orc::makeJITDylibSearchOrder(&library), linker.session.intern(entry));
+    if (!address) {
+        fail("cannot link the kernel", address.takeError());
+    }
+    out.entry = address->getAddress().toPtr<const void*>();
+    return out;
+}
+
+} // namespace metalki::compiler

@@ -1,0 +1,32 @@
+// Machine code: from a module to an object file, and from there into memory.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include "compiler/compiler.hpp"
+
+namespace metalki::compiler {
+
+using ObjectCode = llvm::SmallVector<char, 0>;
+
+ObjectCode emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type);
+
+// Bytes that the frames of all functions of the object take together. MSL has no recursion, so no thread needs more.
+std::size_t total_frame_size(const ObjectCode& object);
+
+struct LoadedObject {
+    const void* entry = nullptr;
+    std::shared_ptr<const void> keep_alive;
+};
+
+// Links against `symbols` and the mathematics library. Throws std::runtime_error when a symbol is missing.
+LoadedObject load(const ObjectCode& object, const std::string& entry, std::span<const RuntimeSymbol> symbols);
+
+} // namespace metalki::compiler

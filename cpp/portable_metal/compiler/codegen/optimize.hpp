@@ -1,0 +1,12 @@
+// Runs LLVM's standard pipelines on a kernel's module.
+#pragma once
+
+#include "llvm/IR/Module.h"
+#include "llvm/Target/TargetMachine.h"
+
+namespace metalki::compiler {
+
+// Inlines everything into the entry points (MSL has no recursion) and optimises at level 2.
+void optimize(llvm::Module& module, llvm::TargetMachine& machine);
+
+} // namespace metalki::compiler

@@ -1,0 +1,13 @@
+// Numbers the places where threads wait for each other, so that the lanes of a SIMD-group meet again after divergence.
+#pragma once
+
+#include "llvm/IR/Module.h"
+
+namespace metalki::compiler {
+
+// After optimisation: replaces the calls of the standard headers by those of the executor (kernel_abi.hpp) with site numbers
+// that grow along the code, and adds meeting points at the ends of loop iterations that lanes may leave at different places.
+// Throws std::runtime_error when a call remains outside of `entry`.
+void number_synchronization_sites(llvm::Module& module, llvm::Function& entry);
+
+} // namespace metalki::compiler

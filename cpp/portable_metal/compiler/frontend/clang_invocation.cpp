@@ -1,0 +1,157 @@
+// cc1 arguments and virtual files. Why SYCL device mode: its default address space contains the named ones, so methods,
+// copies and references work without qualified overloads while overloads on `device T*` still differ.
+#include "frontend/clang_invocation.hpp"
+
+#include <vector>
+
+#include "clang/Basic/Diagnostic.h"
+#include "clang/Frontend/CompilerInvocation.h"
+#include "clang/Lex/PreprocessorOptions.h"
+
+#include "codegen/host_target.hpp"
+#include "stdlib/embedded_files.hpp"
+
+namespace metalki::compiler {
+namespace {
+
+std::string version_macro(unsigned language_version) {
+    unsigned major = language_version >> 16, minor = language_version & 0xffff;
+    return std::to_string(major * 100 + minor * 10);
+}
+
+void add_math_mode(std::vector<std::string>& arguments, MathMode mode) {
+    if (mode == MathMode::safe) {
+        arguments.insert(arguments.end(), {"-ffp-contract=off"});
+        return;
+    }
+    // Never -ffast-math: kernels start their reductions at infinity, so finite-only math would break them.
+    for (const char* flag :
+         {"-mreassociate", "-freciprocal-math", "-fapprox-func", "-fno-signed-zeros", "-ffp-contract=fast"}) {
+        arguments.emplace_back(flag);
+    }
+    arguments.emplace_back(mode == MathMode::fast ? "-D__METALKI_MATH_MODE__=2" : "-D__METALKI_MATH_MODE__=1");
+}
+
+std::vector<std::string> arguments_for(const Options& options, Purpose purpose) {
+    const HostTarget& host = host_target();
+    std::vector<std::string> arguments = {
+        "-triple",
+        host.triple,
+        "-aux-triple",
+        host.triple,
+        "-target-cpu",
+        host.cpu,
+        "-fsycl-is-device",
+        "-std=c++17",
+        "-fdeclspec",
+        "-faddress-space-map-mangling=no",
+        "-fconvergent-functions",
+        "-fno-threadsafe-statics",
+        "-fno-rtti",
+        "-nostdsysteminc",
+        "-nobuiltininc",
+        // What C++ leaves undefined and GPUs define, or what kernels do anyway.
+        "-fwrapv",
+        "-fno-strict-float-cast-overflow",
+        "-relaxed-aliasing",
+        "-fno-delete-null-pointer-checks",
+        "-fno-finite-loops",
+        "-O2",
+        "-disable-llvm-passes",
+        "-ferror-limit",
+        "100",
+        "-fspell-checking-limit=50",
+        "-Wno-c++11-narrowing",
+        "-Wno-duplicate-decl-specifier",
+        "-Wno-undefined-internal",
+        "-Wno-unused-value",
+        "-Wno-unknown-pragmas",
+        "-Wno-unknown-attributes",
+        "-Wno-undefined-inline",
+        "-Wno-psabi",
+        "-Wno-unused-function",
+        "-Wno-c++20-designator",
+        "-Wno-c++20-extensions",
+        "-Wno-vla-cxx-extension",
+        "-Wno-c99-designator",
+        "-Wno-reorder-init-list",
+        "-Wno-missing-braces",
+        "-Wno-return-type-c-linkage",
+        "-Wno-bitwise-op-parentheses",
+        "-D__METAL_VERSION__=" + version_macro(options.language_version),
+    };
+
+    for (const std::string& feature : host.features) {
+        arguments.emplace_back("-target-feature");
+        arguments.push_back(feature);
+    }
+    add_math_mode(arguments, options.math_mode);
+    arguments.insert(arguments.end(), {"-isystem", "/metalki/include"});
+    if (purpose == Purpose::precompile_prefix) {
+        arguments.insert(arguments.end(), {"-x", "c++-header", prefix_header});
+        return arguments;
+    }
+    arguments.insert(arguments.end(), {"-I", "/metalki/user"});
+    for (const std::string& directory : options.include_directories) {
+        arguments.insert(arguments.end(), {"-I", directory});
+    }
+    for (const auto& [name, text] : options.macros) {
+        arguments.push_back("-D" + name + "=" + text);
+    }
+    arguments.insert(arguments.end(), {"-include-pch", precompiled_header, "-fno-validate-pch", "-x", "c++", source_name});
+    return arguments;
+}
+
+} // namespace
+
+std::string header_key(const Options& options) {
+    return std::to_string(static_cast<int>(options.math_mode)) + "/" + std::to_string(options.language_version);
+}
+
+llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_file_system(const Options& options, llvm::StringRef precompiled,
+                                                                 std::string_view source) {
+    auto memory = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+    memory->setCurrentWorkingDirectory("/");
+    for (const stdlib::EmbeddedFile& file : stdlib::embedded_files()) {
+        memory->addFile("/metalki/include/" + std::string(file.name), 0,
+                        llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(file.text), "", true));
+    }
+    for (const auto& [name, text] : options.headers) {
+        memory->addFile("/metalki/user/" + name, 0, llvm::MemoryBuffer::getMemBufferCopy(text));
+    }
+    if (!precompiled.empty()) {
+        memory->addFile(precompiled_header, 0, llvm::MemoryBuffer::getMemBuffer(precompiled, "", false));
+    }
+    memory->addFile(std::string("/") + source_name, 0, llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(source)));
+    if (options.include_directories.empty()) {
+        return memory; // the machine's own headers stay out of reach
+    }
+    auto both = llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(
+        llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem>(llvm::vfs::createPhysicalFileSystem().release()));
+    both->pushOverlay(memory);
+    both->setCurrentWorkingDirectory("/");
+    return both;
+}
+
+std::unique_ptr<clang::CompilerInstance> make_instance(const Options& options, Purpose purpose,
+                                                       llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> files,
+                                                       clang::DiagnosticConsumer* consumer) {
+    std::vector<std::string> arguments = arguments_for(options, purpose);
+    std::vector<const char*> pointers;
+    for (const std::string& argument : arguments) {
+        pointers.push_back(argument.c_str());
+    }
+    auto instance = std::make_unique<clang::CompilerInstance>();
+    instance->createDiagnostics(consumer, /*ShouldOwnClient=*/false);
+    if (!clang::CompilerInvocation::CreateFromArgs(instance->getInvocation(), pointers, instance->getDiagnostics())) {
+        return nullptr;
+    }
+    instance->getFileSystemOpts().WorkingDir = "/";
+    instance->getDiagnosticOpts().ShowCarets = false; // also silences the summary line on standard error
+    // Again: the first engine was made before the -W options were read.
+    instance->createDiagnostics(consumer, /*ShouldOwnClient=*/false);
+    instance->createFileManager(files);
+    return instance->createTarget() ? std::move(instance) : nullptr;
+}
+
+} // namespace metalki::compiler

@@ -1,0 +1,33 @@
+// Collects Clang's diagnostics as data and as the text a compiler would print, in MSL's words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "clang/Basic/Diagnostic.h"
+
+#include "compiler/compiler.hpp"
+
+namespace metalki::compiler {
+
+class DiagnosticCollector : public clang::DiagnosticConsumer {
+public:
+    void HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clang::Diagnostic& info) override;
+
+    // Notes without a place in the user's text are dropped; everything else is kept in order.
+    std::vector<Diagnostic> take() { return std::move(diagnostics_); }
+    bool has_errors() const { return NumErrors > 0; }
+    // file:line:col: severity: message, the line, a caret; one paragraph per diagnostic.
+    std::string text() const;
+
+private:
+    static constexpr std::size_t none = ~std::size_t(0);
+
+    std::vector<Diagnostic> diagnostics_;
+    std::size_t misplaced_ = none; // an error in our own headers that waits for the user's line
+};
+
+// Replaces what only our set-up of Clang knows (attribute spellings, helper names) by MSL's own terms.
+std::string in_msl_terms(std::string message);
+
+} // namespace metalki::compiler

@@ -1,0 +1,323 @@
+// Kernel table: names, argument indices (explicit and automatic), position inputs, function constants.
+#include "frontend/kernel_table.hpp"
+
+#include <map>
+#include <set>
+
+#include "clang/AST/Attr.h"
+#include "clang/AST/DeclTemplate.h"
+#include "clang/AST/RecursiveASTVisitor.h"
+
+#include "frontend/attributes.hpp"
+#include "frontend/type_description.hpp"
+
+namespace metalki::compiler {
+namespace {
+
+constexpr unsigned max_buffers = 31; // Metal Feature Set Tables: buffers per compute function
+
+const clang::AnnotateAttr* annotation(const clang::Decl& declaration, llvm::StringRef name) {
+    for (const auto* attribute : declaration.specific_attrs<clang::AnnotateAttr>()) {
+        if (attribute->getAnnotation().drop_front(annotation_prefix.size()) == name) {
+            return attribute;
+        }
+    }
+    return nullptr;
+}
+
+std::string annotation_text(const clang::AnnotateAttr& attribute) {
+    if (attribute.args_size() == 0) {
+        return {};
+    }
+    const clang::Expr* value = (*attribute.args_begin())->IgnoreParenImpCasts();
+    if (const auto* constant = llvm::dyn_cast<clang::ConstantExpr>(value)) {
+        value = constant->getSubExpr()->IgnoreParenImpCasts();
+    }
+    const auto* literal = llvm::dyn_cast<clang::StringLiteral>(value);
+    return literal ? literal->getString().str() : std::string();
+}
+
+class Collector : public clang::RecursiveASTVisitor<Collector> {
+public:
+    explicit Collector(clang::Sema& sema) : sema_(sema), context_(sema.getASTContext()) {}
+
+    KernelTable table;
+
+    bool shouldVisitTemplateInstantiations() const { return true; }
+    bool VisitFunctionDecl(clang::FunctionDecl* function);
+    bool VisitVarDecl(clang::VarDecl* variable);
+
+private:
+    void add_kernel(clang::FunctionDecl* function, const std::string& name);
+    void describe_parameter(clang::ParmVarDecl& parameter, KernelEntry& entry);
+    void describe_argument(clang::ParmVarDecl& parameter, KernelEntry& entry);
+    void check_position_input(clang::ParmVarDecl& parameter, llvm::StringRef attribute);
+    void assign_indices(clang::FunctionDecl& function, KernelEntry& entry);
+    template <unsigned N> clang::SemaBase::SemaDiagnosticBuilder error(clang::SourceLocation at, const char (&text)[N]) {
+        return sema_.Diag(at, sema_.getDiagnostics().getCustomDiagID(clang::DiagnosticsEngine::Error, text));
+    }
+
+    clang::Sema& sema_;
+    clang::ASTContext& context_;
+    std::set<const clang::Decl*> seen_;
+    std::map<int, std::string> constant_indices_;
+    std::vector<std::pair<clang::ParmVarDecl*, unsigned>> vector_inputs_; // of the current kernel: input, components
+};
+
+bool Collector::VisitVarDecl(clang::VarDecl* variable) {
+    const auto* attribute = annotation(*variable, "function_constant");
+    if (!attribute || llvm::isa<clang::ParmVarDecl>(variable) || !seen_.insert(variable->getCanonicalDecl()).second) {
+        return true;
+    }
+    ConstantEntry entry;
+    entry.declaration = variable;
+    entry.info.name = variable->getNameAsString();
+    int index = annotation_number(context_, *attribute);
+    if (index < 0 || index > 65535) {
+        error(attribute->getLocation(), "'function_constant' takes an index from 0 to 65535");
+        return true;
+    }
+    entry.info.index = static_cast<unsigned>(index);
+    entry.info.type = describe_type(context_, variable->getType());
+    auto [other, is_new] = constant_indices_.emplace(index, entry.info.name);
+    if (!is_new) {
+        error(attribute->getLocation(), "duplicate 'function_constant' index '%0': '%1' has it already")
+            << index << other->second;
+    }
+    table.constants.push_back(std::move(entry));
+    return true;
+}
+
+bool Collector::VisitFunctionDecl(clang::FunctionDecl* function) {
+    if (!annotation(*function, "kernel") || function->isDependentContext() ||
+        function->getTemplateSpecializationKind() == clang::TSK_ImplicitInstantiation) {
+        return true;
+    }
+    if (!function->isThisDeclarationADefinition() && !function->getTemplateInstantiationPattern()) {
+        return true;
+    }
+    if (!seen_.insert(function->getCanonicalDecl()).second) {
+        return true;
+    }
+    if (!function->getReturnType()->isVoidType()) {
+        error(function->getLocation(), "kernel '%0' must return void") << function->getNameAsString();
+        return true;
+    }
+    bool named = false;
+    for (const clang::Decl* declaration : function->redecls()) {
+        for (const auto* attribute : declaration->specific_attrs<clang::AnnotateAttr>()) {
+            if (attribute->getAnnotation() == "msl:host_name" && attribute->args_size() > 0) {
+                if (std::string name = annotation_text(*attribute); !name.empty()) {
+                    bool known = std::any_of(table.kernels.begin(), table.kernels.end(),
+                                             [&](const KernelEntry& k) { return k.info.name == name; });
+                    if (!known) {
+                        add_kernel(function, name);
+                    }
+                    named = true;
+                }
+            }
+        }
+    }
+    if (!named) {
+        add_kernel(function, function->getNameAsString());
+    }
+    return true;
+}
+
+void Collector::add_kernel(clang::FunctionDecl* function, const std::string& name) {
+    KernelEntry entry;
+    entry.declaration = function;
+    entry.info.name = name;
+    if (const auto* limit = annotation(*function, "max_total_threads_per_threadgroup")) {
+        int threads = annotation_number(context_, *limit);
+        if (threads < 1 || threads > 1024) {
+            error(limit->getLocation(), "'max_total_threads_per_threadgroup' takes 1 to 1024 threads");
+        } else {
+            entry.info.max_total_threads = static_cast<unsigned>(threads);
+        }
+    }
+    vector_inputs_.clear();
+    for (clang::ParmVarDecl* parameter : function->parameters()) {
+        describe_parameter(*parameter, entry);
+    }
+    assign_indices(*function, entry);
+    table.kernels.push_back(std::move(entry));
+}
+
+void Collector::describe_parameter(clang::ParmVarDecl& parameter, KernelEntry& entry) {
+    for (const auto* attribute : parameter.specific_attrs<clang::AnnotateAttr>()) {
+        llvm::StringRef name = attribute->getAnnotation().drop_front(annotation_prefix.size());
+        if (classify_attribute(name.str()) == AttributeClass::position_input) {
+            check_position_input(parameter, name);
+            Parameter p;
+            p.position = name.str();
+            entry.parameters.push_back(std::move(p));
+            return;
+        }
+    }
+    describe_argument(parameter, entry);
+}
+
+void Collector::check_position_input(clang::ParmVarDecl& parameter, llvm::StringRef attribute) {
+    Type type = describe_type(context_, parameter.getType());
+    bool unsigned_integer =
+        type.scalar == ScalarType::uint || type.scalar == ScalarType::ushort || type.scalar == ScalarType::ulong;
+    bool one_number = attribute.contains("index") || attribute.starts_with("simdgroups") ||
+                      attribute.starts_with("quadgroups") || attribute.starts_with("dispatch_simdgroups") ||
+                      attribute.starts_with("dispatch_quadgroups") || attribute == "threads_per_simdgroup" ||
+                      attribute == "thread_execution_width";
+    if (!unsigned_integer ||
+        (type.kind != TypeKind::scalar && (type.kind != TypeKind::vector || one_number || type.rows > 3))) {
+        error(parameter.getLocation(), "type '%0' is not valid for attribute '%1': it takes %2")
+            << type.name << attribute.str()
+            << (one_number ? "ushort or uint" : "ushort, ushort2, ushort3, uint, uint2 or uint3");
+        return;
+    }
+    if (one_number) {
+        return;
+    }
+    unsigned components = type.kind == TypeKind::vector ? type.rows : 1;
+    for (auto& [other, width] : vector_inputs_) {
+        if (width != components) {
+            error(parameter.getLocation(),
+                  "the types of '%0' and '%1' do not match: position inputs of one kernel have the same "
+                  "number of components")
+                << parameter.getNameAsString() << other->getNameAsString();
+            return;
+        }
+    }
+    vector_inputs_.emplace_back(&parameter, components);
+}
+
+void Collector::describe_argument(clang::ParmVarDecl& parameter, KernelEntry& entry) {
+    clang::QualType type = parameter.getType();
+    Argument argument;
+    argument.name = parameter.getNameAsString();
+    Parameter how;
+    how.slot = static_cast<unsigned>(entry.info.arguments.size());
+    clang::QualType pointee = type->getPointeeType();
+    if (!pointee.isNull()) {
+        how.source = type->isReferenceType() ? Parameter::Source::reference : Parameter::Source::pointer;
+        argument.reference = type->isReferenceType();
+        argument.type = describe_type(context_, pointee);
+        clang::LangAS space = pointee.getAddressSpace();
+        argument.constant_space = space == clang::LangAS::sycl_global_host;
+        argument.access = pointee.isConstQualified() || argument.constant_space ? Access::read : Access::read_write;
+        if (space == clang::LangAS::sycl_local) {
+            argument.kind = ArgumentKind::threadgroup;
+        } else if (space != clang::LangAS::sycl_global_device && space != clang::LangAS::sycl_global_host) {
+            error(parameter.getLocation(),
+                  "parameter '%0' must have an address space qualifier: device, constant or threadgroup")
+                << argument.name;
+        }
+    } else {
+        how.source = Parameter::Source::value;
+        argument.type = describe_type(context_, type);
+        argument.access = Access::read;
+        if (argument.type.kind == TypeKind::texture) {
+            argument.kind = ArgumentKind::texture;
+        } else if (argument.type.kind == TypeKind::sampler) {
+            argument.kind = ArgumentKind::sampler;
+        } else {
+            error(parameter.getLocation(),
+                  "parameter '%0' of kernel '%1' has neither an attribute nor an address space: pass scalars "
+                  "as 'constant %2& %0'")
+                << argument.name << entry.info.name << argument.type.name;
+        }
+    }
+    if (const auto* condition = annotation(parameter, "function_constant")) {
+        how.active_if = annotation_text(*condition);
+    }
+    entry.info.arguments.push_back(std::move(argument));
+    entry.parameters.push_back(std::move(how));
+}
+
+// Arguments without an index take the next one that no argument of their kind claims explicitly, as Metal does.
+void Collector::assign_indices(clang::FunctionDecl& function, KernelEntry& entry) {
+    struct Kind {
+        const char* attribute;
+        unsigned limit;
+        const char* plural;
+    };
+    static constexpr Kind kinds[] = {{"buffer", max_buffers, "buffers"},
+                                     {"threadgroup", 31, "threadgroup arguments"},
+                                     {"texture", 128, "textures"},
+                                     {"sampler", 16, "samplers"}};
+    std::map<ArgumentKind, std::map<int, std::string>> claimed;
+    std::vector<std::size_t> open;
+    std::size_t slot = 0;
+    for (std::size_t i = 0; i < entry.parameters.size(); ++i) {
+        if (entry.parameters[i].source == Parameter::Source::position) {
+            continue;
+        }
+        Argument& argument = entry.info.arguments[slot];
+        clang::ParmVarDecl& parameter = *function.getParamDecl(static_cast<unsigned>(i));
+        const Kind& kind = kinds[static_cast<int>(argument.kind)];
+        const auto* attribute = annotation(parameter, kind.attribute);
+        if (!attribute) {
+            open.push_back(slot++);
+            continue;
+        }
+        int index = annotation_number(context_, *attribute);
+        if (index < 0 || index >= static_cast<int>(kind.limit)) {
+            error(attribute->getLocation(),
+                  "'%0' attribute index %1 of parameter '%2' is out of range: a kernel has at most %3 %4, "
+                  "0 to %5")
+                << kind.attribute << index << argument.name << kind.limit << kind.plural << (kind.limit - 1);
+        } else {
+            bool optional = !entry.parameters[i].active_if.empty();
+            auto [other, is_new] = claimed[argument.kind].emplace(index, argument.name);
+            if (!is_new && !optional) {
+                error(attribute->getLocation(), "'%0' attribute index '%1' of parameter '%2' is taken by '%3' already")
+                    << kind.attribute << index << argument.name << other->second;
+            }
+            argument.index = static_cast<unsigned>(index);
+        }
+        ++slot;
+    }
+    for (std::size_t free_slot : open) {
+        Argument& argument = entry.info.arguments[free_slot];
+        const Kind& kind = kinds[static_cast<int>(argument.kind)];
+        auto& taken = claimed[argument.kind];
+        int index = 0;
+        while (taken.count(index)) {
+            ++index;
+        }
+        if (index >= static_cast<int>(kind.limit)) {
+            error(function.getLocation(), "kernel '%0' has more than %1 %2") << entry.info.name << kind.limit << kind.plural;
+            return;
+        }
+        taken.emplace(index, argument.name);
+        argument.index = static_cast<unsigned>(index);
+    }
+}
+
+class Stripper : public clang::RecursiveASTVisitor<Stripper> {
+public:
+    bool shouldVisitTemplateInstantiations() const { return true; }
+    bool VisitDecl(clang::Decl* declaration) {
+        if (declaration->hasAttr<clang::AnnotateAttr>()) {
+            declaration->dropAttr<clang::AnnotateAttr>();
+        }
+        return true;
+    }
+};
+
+} // namespace
+
+KernelTable collect_kernels(clang::Sema& sema, const std::vector<clang::Decl*>& declarations) {
+    Collector collector(sema);
+    for (clang::Decl* declaration : declarations) {
+        collector.TraverseDecl(declaration);
+    }
+    return std::move(collector.table);
+}
+
+void strip_annotations(const std::vector<clang::Decl*>& declarations) {
+    Stripper stripper;
+    for (clang::Decl* declaration : declarations) {
+        stripper.TraverseDecl(declaration);
+    }
+}
+
+} // namespace metalki::compiler

@@ -1,0 +1,24 @@
+// Source text to unoptimised LLVM bitcode plus the table of its kernels.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/compiler.hpp"
+
+namespace metalki::compiler {
+
+struct ParsedSource {
+    std::vector<FunctionInfo> functions; // position = kernel number in the entry points' names
+    std::vector<FunctionConstant> constants;
+    std::vector<std::string> constant_symbols;            // mangled name of each constant, parallel to `constants`
+    std::vector<std::vector<unsigned>> conditional_slots; // of each function: slots that a function constant may switch off
+    std::vector<Diagnostic> warnings;
+    std::string bitcode;
+};
+
+// Throws CompileError.
+ParsedSource parse_source(std::string_view source, const Options& options);
+
+} // namespace metalki::compiler

@@ -1,0 +1,53 @@
+// Precompiles metalki_prefix.h in memory: parsing the headers anew would cost every kernel some 50 ms.
+#include "frontend/precompiled_header.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "clang/Frontend/FrontendActions.h"
+#include "clang/Serialization/ASTWriter.h"
+
+#include "frontend/clang_invocation.hpp"
+#include "frontend/diagnostics.hpp"
+
+namespace metalki::compiler {
+namespace {
+
+class PrecompileAction : public clang::GeneratePCHAction {
+public:
+    std::shared_ptr<clang::PCHBuffer> buffer = std::make_shared<clang::PCHBuffer>();
+
+    std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& instance, llvm::StringRef) override {
+        return std::make_unique<clang::PCHGenerator>(instance.getPreprocessor(), instance.getModuleCache(), precompiled_header,
+                                                     "", buffer, instance.getFrontendOpts().ModuleFileExtensions);
+    }
+};
+
+std::shared_ptr<const std::string> precompile(const Options& options) {
+    Options plain;
+    plain.math_mode = options.math_mode;
+    plain.language_version = options.language_version;
+    DiagnosticCollector collector;
+    auto instance = make_instance(plain, Purpose::precompile_prefix, make_file_system(plain, "", ""), &collector);
+    PrecompileAction action;
+    if (!instance || !instance->ExecuteAction(action) || collector.has_errors()) {
+        std::string text = "the standard headers do not compile: " + collector.text();
+        throw CompileError(text, collector.take());
+    }
+    return std::make_shared<const std::string>(action.buffer->Data.begin(), action.buffer->Data.end());
+}
+
+} // namespace
+
+std::shared_ptr<const std::string> precompiled_prefix(const Options& options) {
+    static std::mutex mutex;
+    static std::map<std::string, std::shared_ptr<const std::string>> prefixes;
+    std::lock_guard lock(mutex);
+    auto& prefix = prefixes[header_key(options)];
+    if (!prefix) {
+        prefix = precompile(options);
+    }
+    return prefix;
+}
+
+} // namespace metalki::compiler

@@ -1,0 +1,16 @@
+// Turns the tokens of MSL into tokens of the C++ dialect that Clang is set up for. Works on tokens, not text, so that
+// every diagnostic keeps the user's own line and column.
+#pragma once
+
+#include <vector>
+
+#include "clang/Lex/Preprocessor.h"
+#include "clang/Lex/Token.h"
+
+namespace metalki::compiler {
+
+// `tokens` is the whole preprocessed file, eof included. Violations of MSL that C++ would accept are reported to the
+// preprocessor's diagnostics engine.
+std::vector<clang::Token> rewrite_msl_tokens(clang::Preprocessor& preprocessor, std::vector<clang::Token> tokens);
+
+} // namespace metalki::compiler

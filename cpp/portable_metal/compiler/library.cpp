@@ -1,0 +1,211 @@
+// A library: parsed once, specialised, optimised and loaded kernel by kernel on demand.
+#include "compiler/compiler.hpp"
+
+#include <algorithm>
+
+#include "clang/Basic/Version.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include "codegen/defined_behaviour.hpp"
+#include "codegen/function_constants.hpp"
+#include "codegen/host_target.hpp"
+#include "codegen/kernel_module.hpp"
+#include "codegen/loader.hpp"
+#include "codegen/optimize.hpp"
+#include "codegen/synchronization_sites.hpp"
+#include "codegen/threadgroup_memory.hpp"
+#include "frontend/entry_points.hpp"
+#include "frontend/parse.hpp"
+
+namespace metalki::compiler {
+namespace {
+
+// A kernel on its way from bitcode to machine code.
+struct Specialization {
+    KernelModule kernel;
+    llvm::Function* entry = nullptr;
+    bool synchronizes = false;
+    std::size_t threadgroup_memory = 0;
+    std::vector<unsigned> inactive_slots;
+};
+
+class ParsedLibrary final : public Library {
+public:
+    ParsedLibrary(std::string_view source, const Options& options) : parsed_(parse_source(source, options)) {}
+
+    std::span<const FunctionInfo> functions() const override { return parsed_.functions; }
+    std::span<const FunctionConstant> constants() const override { return parsed_.constants; }
+    std::span<const Diagnostic> warnings() const override { return parsed_.warnings; }
+
+    std::vector<FunctionConstant> used_constants(std::string_view function) const override;
+    std::shared_ptr<const KernelCode> make_kernel(std::string_view function, std::span<const ConstantValue> constants,
+                                                  std::span<const RuntimeSymbol> runtime) const override;
+    std::string disassemble(std::string_view function, std::span<const ConstantValue> constants,
+                            std::string_view form) const override;
+
+private:
+    std::size_t index_of(std::string_view function) const;
+    Specialization specialize(std::size_t kernel, std::span<const ConstantValue> constants, llvm::TargetMachine& machine) const;
+    Specialization optimized(std::size_t kernel, bool by_thread, std::span<const ConstantValue> constants,
+                             llvm::TargetMachine& machine) const;
+    std::vector<unsigned> read_inactive_slots(std::size_t kernel, llvm::Module& module) const;
+
+    ParsedSource parsed_;
+};
+
+std::size_t ParsedLibrary::index_of(std::string_view function) const {
+    auto found = std::find_if(parsed_.functions.begin(), parsed_.functions.end(),
+                              [&](const FunctionInfo& f) { return f.name == function; });
+    if (found != parsed_.functions.end()) {
+        return static_cast<std::size_t>(found - parsed_.functions.begin());
+    }
+    std::string known;
+    for (std::size_t i = 0; i < parsed_.functions.size() && i < 20; ++i) {
+        known += (known.empty() ? "" : ", ") + parsed_.functions[i].name;
+    }
+    if (parsed_.functions.size() > 20) {
+        known += ", and " + std::to_string(parsed_.functions.size() - 20) + " more";
+    }
+    throw SpecializationError("no kernel named '" + std::string(function) + "' was found; " +
+                              (known.empty() ? std::string("the source has no kernel") : "there are " + known));
+}
+
+std::vector<FunctionConstant> ParsedLibrary::used_constants(std::string_view function) const {
+    std::size_t kernel = index_of(function);
+    std::vector<std::string> roots{thread_entry_name(kernel)};
+    for (unsigned slot : parsed_.conditional_slots[kernel]) {
+        roots.push_back(active_name(kernel, slot));
+    }
+    KernelModule extracted = extract_kernel(parsed_.bitcode, roots);
+    std::vector<FunctionConstant> out;
+    for (std::size_t i = 0; i < parsed_.constants.size(); ++i) {
+        const auto* variable = extracted.module->getGlobalVariable(parsed_.constant_symbols[i], true);
+        if (variable && !variable->use_empty()) {
+            out.push_back(parsed_.constants[i]);
+        }
+    }
+    return out;
+}
+
+// The generated condition functions have folded to constants.
+std::vector<unsigned> ParsedLibrary::read_inactive_slots(std::size_t kernel, llvm::Module& module) const {
+    std::vector<unsigned> out;
+    for (unsigned slot : parsed_.conditional_slots[kernel]) {
+        llvm::Function* condition = module.getFunction(active_name(kernel, slot));
+        auto* answer = condition && !condition->isDeclaration()
+                           ? llvm::dyn_cast<llvm::ReturnInst>(condition->getEntryBlock().getTerminator())
+                           : nullptr;
+        auto* value = answer ? llvm::dyn_cast<llvm::ConstantInt>(answer->getReturnValue()) : nullptr;
+        if (value && value->isZero()) {
+            out.push_back(slot);
+        }
+        if (condition && value) {
+            condition->eraseFromParent();
+        }
+    }
+    return out;
+}
+
+Specialization ParsedLibrary::optimized(std::size_t kernel, bool by_thread, std::span<const ConstantValue> constants,
+                                        llvm::TargetMachine& machine) const {
+    Specialization out;
+    std::string entry = by_thread ? thread_entry_name(kernel) : threadgroup_entry_name(kernel);
+    std::vector<std::string> roots{entry};
+    for (unsigned slot : parsed_.conditional_slots[kernel]) {
+        roots.push_back(active_name(kernel, slot));
+    }
+    out.kernel = extract_kernel(parsed_.bitcode, roots);
+    llvm::Module& module = *out.kernel.module;
+    apply_function_constants(module, parsed_.constants, parsed_.constant_symbols, constants);
+    define_behaviour(module);
+    out.threadgroup_memory = place_threadgroup_variables(module);
+    optimize(module, machine);
+    out.inactive_slots = read_inactive_slots(kernel, module);
+    if (auto missing = unset_constants(module, parsed_.constants, parsed_.constant_symbols); !missing.empty()) {
+        std::string names;
+        for (const std::string& name : missing) {
+            names += (names.empty() ? "'" : ", '") + name + "'";
+        }
+        throw SpecializationError("kernel '" + parsed_.functions[kernel].name + "' needs a value for function constant " +
+                                  names);
+    }
+    out.entry = module.getFunction(entry);
+    out.synchronizes = calls_synchronization(module);
+    return out;
+}
+
+Specialization ParsedLibrary::specialize(std::size_t kernel, std::span<const ConstantValue> constants,
+                                         llvm::TargetMachine& machine) const {
+    bool may_synchronize = calls_synchronization(*extract_kernel(parsed_.bitcode, {thread_entry_name(kernel)}).module);
+    if (may_synchronize) {
+        Specialization by_thread = optimized(kernel, true, constants, machine);
+        if (by_thread.synchronizes) {
+            resolve_context(*by_thread.kernel.module, *by_thread.entry);
+            number_synchronization_sites(*by_thread.kernel.module, *by_thread.entry);
+            return by_thread;
+        }
+    }
+    Specialization by_group = optimized(kernel, false, constants, machine);
+    resolve_context(*by_group.kernel.module, *by_group.entry);
+    return by_group;
+}
+
+std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view function,
+                                                             std::span<const ConstantValue> constants,
+                                                             std::span<const RuntimeSymbol> runtime) const {
+    std::size_t kernel = index_of(function);
+    auto machine = make_target_machine();
+    Specialization special = specialize(kernel, constants, *machine);
+    std::string entry = special.entry->getName().str();
+    ObjectCode object = emit(*special.kernel.module, *machine, llvm::CodeGenFileType::ObjectFile);
+    LoadedObject loaded = load(object, entry, runtime);
+    auto code = std::make_shared<KernelCode>();
+    code->function = parsed_.functions[kernel];
+    for (unsigned slot : special.inactive_slots) {
+        code->function.arguments[slot].active = false;
+    }
+    code->synchronizes = special.synchronizes;
+    code->static_threadgroup_memory = special.threadgroup_memory;
+    code->stack_size = total_frame_size(object);
+    if (special.synchronizes) {
+        code->run_thread = reinterpret_cast<ThreadEntry>(const_cast<void*>(loaded.entry));
+    } else {
+        code->run_threadgroup = reinterpret_cast<ThreadgroupEntry>(const_cast<void*>(loaded.entry));
+    }
+    code->keep_alive = std::move(loaded.keep_alive);
+    return code;
+}
+
+std::string ParsedLibrary::disassemble(std::string_view function, std::span<const ConstantValue> constants,
+                                       std::string_view form) const {
+    auto machine = make_target_machine();
+    Specialization special = specialize(index_of(function), constants, *machine);
+    if (form == "llvm") {
+        std::string text;
+        llvm::raw_string_ostream stream(text);
+        special.kernel.module->print(stream, nullptr);
+        return text;
+    }
+    if (form == "asm") {
+        ObjectCode text = emit(*special.kernel.module, *machine, llvm::CodeGenFileType::AssemblyFile);
+        return std::string(text.data(), text.size());
+    }
+    throw SpecializationError("cannot disassemble to '" + std::string(form) + "': this device has \"llvm\" and \"asm\"");
+}
+
+} // namespace
+
+std::shared_ptr<const Library> Library::from_source(std::string_view source, const Options& options) {
+    return std::make_shared<ParsedLibrary>(source, options);
+}
+
+std::string version_string() {
+    return clang::getClangFullVersion() + ", " + host_target().triple + ", " + host_target().cpu;
+}
+
+} // namespace metalki::compiler

@@ -1,0 +1,93 @@
+// What generated entry points use to call a kernel: mirrors compiler/kernel_abi.hpp.
+#ifndef METALKI_ENTRY_H
+#define METALKI_ENTRY_H
+#pragma clang system_header
+
+namespace metal {
+
+struct __uint3 {
+    uint x, y, z;
+};
+
+struct __threadgroup_context {
+    void *const *arguments;
+    void *static_threadgroup_memory;
+    __uint3 threadgroup_position;
+    __uint3 threadgroups_per_grid;
+    __uint3 threads_per_threadgroup;
+    __uint3 threads_in_this_threadgroup;
+    __uint3 threads_per_grid;
+};
+static_assert(sizeof(__threadgroup_context) == 2 * sizeof(void *) + 15 * sizeof(uint) + 4, "kernel_abi.hpp differs");
+
+// An argument slot, converted to whatever pointer or reference the parameter is.
+struct __pointer_slot {
+    void *p;
+    template <class T> inline __attribute__((always_inline)) operator T *() const { return (T *)p; }
+};
+struct __reference_slot {
+    void *p;
+    template <class T> inline __attribute__((always_inline)) operator T &() const { return *(T *)p; }
+};
+struct __value_slot {
+    void *p;
+    template <class T> inline __attribute__((always_inline)) operator T() const { return *(T *)p; }
+};
+
+// A position input, converted to the scalar or vector type of the parameter.
+struct __position {
+    __uint3 p;
+    inline __attribute__((always_inline)) operator uint() const { return p.x; }
+    inline __attribute__((always_inline)) operator ushort() const { return (ushort)p.x; }
+    inline __attribute__((always_inline)) operator int() const { return (int)p.x; }
+    inline __attribute__((always_inline)) operator short() const { return (short)p.x; }
+    inline __attribute__((always_inline)) operator ulong() const { return p.x; }
+    template <class T> inline __attribute__((always_inline)) operator vec<T, 2>() const {
+        return vec<T, 2>((T)p.x, (T)p.y);
+    }
+    template <class T> inline __attribute__((always_inline)) operator vec<T, 3>() const {
+        return vec<T, 3>((T)p.x, (T)p.y, (T)p.z);
+    }
+};
+
+inline __attribute__((always_inline)) uint __volume(__uint3 s) { return s.x * s.y * s.z; }
+
+// One thread's place; each function is named after the attribute it serves.
+struct __thread_place {
+    const __threadgroup_context *c;
+    uint x, y, z;
+
+#define __MSL_INPUT(name) inline __attribute__((always_inline)) __position name() const
+    __MSL_INPUT(thread_position_in_grid) {
+        return {{c->threadgroup_position.x * c->threads_per_threadgroup.x + x,
+                 c->threadgroup_position.y * c->threads_per_threadgroup.y + y,
+                 c->threadgroup_position.z * c->threads_per_threadgroup.z + z}};
+    }
+    __MSL_INPUT(thread_position_in_threadgroup) { return {{x, y, z}}; }
+    inline __attribute__((always_inline)) uint __index() const {
+        return x + c->threads_in_this_threadgroup.x * (y + c->threads_in_this_threadgroup.y * z);
+    }
+    __MSL_INPUT(thread_index_in_threadgroup) { return {{__index(), 0, 0}}; }
+    __MSL_INPUT(threadgroup_position_in_grid) { return {c->threadgroup_position}; }
+    __MSL_INPUT(threadgroups_per_grid) { return {c->threadgroups_per_grid}; }
+    __MSL_INPUT(threads_per_grid) { return {c->threads_per_grid}; }
+    __MSL_INPUT(grid_size) { return {c->threads_per_grid}; }
+    __MSL_INPUT(grid_origin) { return {{0, 0, 0}}; }
+    __MSL_INPUT(threads_per_threadgroup) { return {c->threads_in_this_threadgroup}; }
+    __MSL_INPUT(dispatch_threads_per_threadgroup) { return {c->threads_per_threadgroup}; }
+    __MSL_INPUT(thread_index_in_simdgroup) { return {{__index() % 32, 0, 0}}; }
+    __MSL_INPUT(simdgroup_index_in_threadgroup) { return {{__index() / 32, 0, 0}}; }
+    __MSL_INPUT(simdgroups_per_threadgroup) { return {{(__volume(c->threads_in_this_threadgroup) + 31) / 32, 0, 0}}; }
+    __MSL_INPUT(dispatch_simdgroups_per_threadgroup) { return {{(__volume(c->threads_per_threadgroup) + 31) / 32, 0, 0}}; }
+    __MSL_INPUT(threads_per_simdgroup) { return {{32, 0, 0}}; }
+    __MSL_INPUT(thread_execution_width) { return {{32, 0, 0}}; }
+    __MSL_INPUT(thread_index_in_quadgroup) { return {{__index() % 4, 0, 0}}; }
+    __MSL_INPUT(quadgroup_index_in_threadgroup) { return {{__index() / 4, 0, 0}}; }
+    __MSL_INPUT(quadgroups_per_threadgroup) { return {{(__volume(c->threads_in_this_threadgroup) + 3) / 4, 0, 0}}; }
+    __MSL_INPUT(dispatch_quadgroups_per_threadgroup) { return {{(__volume(c->threads_per_threadgroup) + 3) / 4, 0, 0}}; }
+#undef __MSL_INPUT
+};
+
+} // namespace metal
+
+#endif
