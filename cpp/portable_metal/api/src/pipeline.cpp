@@ -1,0 +1,187 @@
+// MTL::ComputePipelineState, its descriptor, and newComputePipelineState.
+#include "Metal/MetalkiValidation.hpp"
+#include "collections.hpp"
+#include "device.hpp"
+#include "validation.hpp"
+
+namespace metalki::api {
+namespace {
+
+class ReflectionState final : public ObjectState {
+public:
+    const char* class_name() const override { return "MTL::ComputePipelineReflection"; }
+    std::shared_ptr<const compiler::KernelCode> code;
+};
+
+class DescriptorState final : public ObjectState {
+public:
+    const char* class_name() const override { return "MTL::ComputePipelineDescriptor"; }
+    ObjectState* copy() const override {
+        auto* other = new DescriptorState;
+        other->values = values;
+        return other;
+    }
+    struct Values {
+        Reference<FunctionState> function;
+        Reference<StringState> label;
+        NS::UInteger call_depth = 1, max_threads = 0;
+        bool indirect = false, whole_simd_groups = false;
+    } values;
+};
+DescriptorState::Values& values(const MTL::ComputePipelineDescriptor* descriptor) {
+    return state_of<DescriptorState>(descriptor).values;
+}
+PipelineState& pipeline(const MTL::ComputePipelineState* state) { return state_of<PipelineState>(state); }
+
+ReflectionState* new_reflection(const PipelineState& pipeline) {
+    auto* state = new ReflectionState;
+    state->code = pipeline.code;
+    return state;
+}
+
+std::vector<ArgumentPlan> plan_arguments(const compiler::FunctionInfo& function) {
+    std::vector<ArgumentPlan> plan;
+    std::uint32_t slot = 0;
+    for (const auto& argument : function.arguments)
+        plan.push_back({argument.kind, argument.active, argument.constant_space, slot++, argument.index,
+                        std::max<std::size_t>(argument.type.alignment, 1), argument.type.size});
+    return plan;
+}
+
+void check_supported(const compiler::FunctionInfo& function) {
+    for (const auto& argument : function.arguments) {
+        const bool texture = argument.kind == compiler::ArgumentKind::texture || argument.kind == compiler::ArgumentKind::sampler;
+        if (argument.active && texture)
+            throw std::runtime_error("function \"" + function.name + "\" takes the texture or sampler \"" + argument.name +
+                                     "\", which this device does not support");
+        if (argument.active && argument.kind == compiler::ArgumentKind::buffer && argument.index >= buffer_slots)
+            throw std::runtime_error("function \"" + function.name + "\" uses buffer index " + std::to_string(argument.index) +
+                                     "; the highest is 30");
+    }
+}
+
+PipelineState* new_pipeline(const FunctionState& function) {
+    auto code = function.code ? function.code
+                              : function.library->code->make_kernel(function.name, function.constants, cpu::runtime_symbols());
+    check_supported(code->function);
+    if (code->static_threadgroup_memory > cpu::max_threadgroup_memory)
+        throw std::runtime_error("function \"" + function.name + "\" declares " + std::to_string(code->static_threadgroup_memory) +
+                                 " bytes of threadgroup memory; the limit is " + std::to_string(cpu::max_threadgroup_memory));
+    auto* state = new PipelineState;
+    state->plan = plan_arguments(code->function);
+    if (code->function.max_total_threads)
+        state->max_threads = std::min<NS::UInteger>(state->max_threads, code->function.max_total_threads);
+    state->code = std::move(code);
+    return state;
+}
+
+} // namespace
+} // namespace metalki::api
+
+namespace MTL {
+
+using namespace metalki::api;
+namespace compiler = metalki::compiler;
+
+ComputePipelineState* Device::newComputePipelineState(const Function* computeFunction, NS::Error** error) {
+    return newComputePipelineState(computeFunction, PipelineOptionNone, nullptr, error);
+}
+
+ComputePipelineState* Device::newComputePipelineState(const Function* computeFunction, PipelineOption options,
+                                                      const AutoreleasedComputePipelineReflection* reflection, NS::Error** error) {
+    if (error)
+        *error = nullptr;
+    if (!require(computeFunction, "MTL::Device::newComputePipelineState", "computeFunction is null"))
+        return nullptr;
+    try {
+        PipelineState* state = new_pipeline(state_of<FunctionState>(computeFunction));
+        // metal-cpp passes this result through a pointer to const.
+        if (reflection)
+            *const_cast<AutoreleasedComputePipelineReflection*>(reflection) =
+                options == PipelineOptionNone ? nullptr : autoreleased<ComputePipelineReflection>(new_reflection(*state));
+        return public_of<ComputePipelineState>(state);
+    } catch (const compiler::CompileError& problem) {
+        set_error(error, LibraryErrorDomain, LibraryErrorCompileFailure, problem.what(), problem.diagnostics());
+    } catch (const std::exception& problem) {
+        set_error(error, LibraryErrorDomain, LibraryErrorCompileFailure, problem.what());
+    }
+    return nullptr;
+}
+
+ComputePipelineState* Device::newComputePipelineState(const ComputePipelineDescriptor* descriptor, PipelineOption options,
+                                                      const AutoreleasedComputePipelineReflection* reflection, NS::Error** error) {
+    constexpr const char* call = "MTL::Device::newComputePipelineState";
+    if (!require(descriptor, call, "descriptor is null") ||
+        !require(values(descriptor).max_threads <= metalki::cpu::max_threads_per_threadgroup, call, "maxTotalThreadsPerThreadgroup is over 1024"))
+        return nullptr;
+    const auto& own = values(descriptor);
+    auto* result = newComputePipelineState(public_of<Function>(own.function.get()), options, reflection, error);
+    if (result) {
+        pipeline(result).label = own.label;
+        if (own.max_threads)
+            pipeline(result).max_threads = std::min(pipeline(result).max_threads, own.max_threads);
+    }
+    return result;
+}
+
+void Device::newComputePipelineState(const Function* pFunction, const NewComputePipelineStateCompletionHandlerFunction& completionHandler) {
+    ScopedPool pool;
+    NS::Error* error = nullptr;
+    auto state = NS::TransferPtr(newComputePipelineState(pFunction, &error));
+    completionHandler(state.get(), error);
+}
+void Device::newComputePipelineState(const Function* pFunction, PipelineOption options,
+                                     const NewComputePipelineStateWithReflectionCompletionHandlerFunction& completionHandler) {
+    ScopedPool pool;
+    NS::Error* error = nullptr;
+    ComputePipelineReflection* reflection = nullptr;
+    auto state = NS::TransferPtr(newComputePipelineState(pFunction, options, &reflection, &error));
+    completionHandler(state.get(), reflection, error);
+}
+void Device::newComputePipelineState(const ComputePipelineDescriptor* pDescriptor, PipelineOption options,
+                                     const NewComputePipelineStateWithReflectionCompletionHandlerFunction& completionHandler) {
+    ScopedPool pool;
+    NS::Error* error = nullptr;
+    ComputePipelineReflection* reflection = nullptr;
+    auto state = NS::TransferPtr(newComputePipelineState(pDescriptor, options, &reflection, &error));
+    completionHandler(state.get(), reflection, error);
+}
+
+NS::Array* ComputePipelineReflection::arguments() const {
+    return make_bindings(state_of<ReflectionState>(this).code->function, true)->autorelease();
+}
+NS::Array* ComputePipelineReflection::bindings() const {
+    return make_bindings(state_of<ReflectionState>(this).code->function, false)->autorelease();
+}
+
+Device* ComputePipelineState::device() const { return device_pointer(); }
+NS::String* ComputePipelineState::label() const { return autoreleased<NS::String>(pipeline(this).label); }
+NS::UInteger ComputePipelineState::maxTotalThreadsPerThreadgroup() const { return pipeline(this).max_threads; }
+ComputePipelineReflection* ComputePipelineState::reflection() const {
+    return autoreleased<ComputePipelineReflection>(new_reflection(pipeline(this)));
+}
+NS::UInteger ComputePipelineState::staticThreadgroupMemoryLength() const { return pipeline(this).code->static_threadgroup_memory; }
+bool ComputePipelineState::supportIndirectCommandBuffers() const { return false; }
+NS::UInteger ComputePipelineState::threadExecutionWidth() const { return compiler::simd_width; }
+
+ComputePipelineDescriptor* ComputePipelineDescriptor::alloc() { return public_of<ComputePipelineDescriptor>(new DescriptorState); }
+ComputePipelineDescriptor* ComputePipelineDescriptor::init() { return this; }
+void ComputePipelineDescriptor::reset() { values(this) = {}; }
+Function* ComputePipelineDescriptor::computeFunction() const { return public_of<Function>(values(this).function.get()); }
+NS::String* ComputePipelineDescriptor::label() const { return autoreleased<NS::String>(values(this).label); }
+NS::UInteger ComputePipelineDescriptor::maxCallStackDepth() const { return values(this).call_depth; }
+NS::UInteger ComputePipelineDescriptor::maxTotalThreadsPerThreadgroup() const { return values(this).max_threads; }
+void ComputePipelineDescriptor::setComputeFunction(const Function* computeFunction) {
+    values(this).function = Reference<FunctionState>::share(computeFunction ? &state_of<FunctionState>(computeFunction) : nullptr);
+}
+void ComputePipelineDescriptor::setLabel(const NS::String* label) { values(this).label = label_of(label); }
+void ComputePipelineDescriptor::setMaxCallStackDepth(NS::UInteger depth) { values(this).call_depth = depth; }
+void ComputePipelineDescriptor::setMaxTotalThreadsPerThreadgroup(NS::UInteger threads) { values(this).max_threads = threads; }
+void ComputePipelineDescriptor::setSupportIndirectCommandBuffers(bool support) { values(this).indirect = support; }
+void ComputePipelineDescriptor::setThreadGroupSizeIsMultipleOfThreadExecutionWidth(bool whole) {
+    values(this).whole_simd_groups = whole;
+}
+bool ComputePipelineDescriptor::supportIndirectCommandBuffers() const { return values(this).indirect; }
+bool ComputePipelineDescriptor::threadGroupSizeIsMultipleOfThreadExecutionWidth() const { return values(this).whole_simd_groups; }
+
+} // namespace MTL
