@@ -1,0 +1,186 @@
+// What a back end provides. kernel_interface checks and caches; the classes derived from these talk to the device.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "metalki/metalki.hpp"
+
+namespace metalki::detail {
+
+// One compile or specialisation per key, however many threads ask at once. Failures are not kept.
+template <class T> class OnceCache {
+public:
+    template <class Make> std::shared_ptr<T> get(const std::string& key, Make make) {
+        std::promise<std::shared_ptr<T>> promise;
+        std::shared_future<std::shared_ptr<T>> found;
+        {
+            std::lock_guard lock(mutex_);
+            auto [entry, inserted] = entries_.try_emplace(key);
+            if (inserted)
+                entry->second = promise.get_future().share();
+            else
+                found = entry->second;
+        }
+        if (found.valid())
+            return found.get();
+        try {
+            std::shared_ptr<T> made = make();
+            promise.set_value(made);
+            return made;
+        } catch (...) {
+            {
+                std::lock_guard lock(mutex_);
+                entries_.erase(key);
+            }
+            promise.set_exception(std::current_exception());
+            throw;
+        }
+    }
+
+private:
+    std::mutex mutex_;
+    std::unordered_map<std::string, std::shared_future<std::shared_ptr<T>>> entries_;
+};
+
+class BufferImpl {
+public:
+    virtual ~BufferImpl() = default;
+    virtual void release() = 0; // gives the memory back; called once
+
+    std::shared_ptr<DeviceImpl> device;
+    std::size_t bytes = 0;
+    Storage storage = Storage::shared;
+    std::string label;
+    void* contents = nullptr;
+    std::uint64_t gpu_address = 0;
+    std::atomic<bool> freed{false};
+};
+
+class KernelImpl {
+public:
+    virtual ~KernelImpl() = default;
+    virtual std::string disassemble(std::string_view form) const = 0;
+
+    std::shared_ptr<DeviceImpl> device;
+    std::string name;
+    std::vector<ArgumentInfo> arguments;
+    std::uint64_t max_total_threads = 0;
+    std::uint64_t execution_width = 1;
+    std::uint64_t static_threadgroup_memory = 0;
+};
+
+// A function constant as the source declares it.
+struct ConstantInfo {
+    std::string name;
+    unsigned index = 0;
+    ScalarType type = ScalarType::none;
+    unsigned width = 1;
+    bool required = true;
+};
+
+struct ConstantBytes {
+    const ConstantInfo* info;
+    std::array<std::byte, 32> bytes{}; // components, tightly packed
+};
+
+class LibraryImpl {
+public:
+    virtual ~LibraryImpl() = default;
+    virtual std::vector<ConstantInfo> constants_of(const std::string& function) = 0;
+    virtual std::shared_ptr<const KernelImpl> make_kernel(const std::string& function,
+                                                          std::span<const ConstantBytes> constants) = 0;
+
+    std::shared_ptr<DeviceImpl> device;
+    std::string source;
+    std::vector<std::string> function_names;
+    std::vector<Diagnostic> warnings;
+    OnceCache<const KernelImpl> kernels;
+};
+
+class EventImpl {
+public:
+    virtual ~EventImpl() = default;
+    virtual bool reached(std::uint64_t value) const = 0;
+
+    std::shared_ptr<DeviceImpl> device;
+};
+
+// A checked launch.
+struct Launch {
+    const std::shared_ptr<const KernelImpl>& kernel;
+    std::span<const ArgumentValue> arguments;
+    Extents grid;  // threads, or work-groups when !counts_threads
+    Extents group; // threads
+    bool counts_threads;
+    std::span<const Buffer> uses;
+};
+
+using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
+// Safe to use from several threads. Calls that encode throw LaunchError when the device refuses.
+class QueueImpl {
+public:
+    virtual ~QueueImpl() = default;
+    virtual void launch(const Launch& launch) = 0;
+    virtual void copy(BufferImpl& destination, std::size_t destination_offset, BufferImpl& source, std::size_t source_offset,
+                      std::size_t bytes) = 0;
+    virtual void fill(BufferImpl& destination, std::size_t offset, std::size_t bytes, std::uint8_t value) = 0;
+    virtual void flush() = 0;
+    // False when the deadline passed first. Throws what the device reported.
+    virtual bool synchronize(Deadline deadline) = 0;
+    virtual Event record_event() = 0;
+    virtual void wait_event(const Event& event) = 0;
+    virtual void on_complete(std::function<void()> function) = 0;
+
+    std::shared_ptr<DeviceImpl> device;
+    std::string label;
+};
+
+class DeviceImpl : public std::enable_shared_from_this<DeviceImpl> {
+public:
+    virtual ~DeviceImpl() = default;
+    // `bytes` may be 0. Null when memory is short.
+    virtual std::shared_ptr<BufferImpl> allocate(std::size_t bytes, Storage storage, std::string_view label) = 0;
+    // The source has no includes of the user's any more.
+    virtual std::shared_ptr<LibraryImpl> compile(const std::string& source, const CompileOptions& options) = 0;
+    virtual std::shared_ptr<QueueImpl> make_queue(std::string_view label) = 0;
+
+    std::shared_ptr<QueueImpl> new_queue(std::string_view label); // make_queue, and remembers it for synchronize()
+    std::vector<std::shared_ptr<QueueImpl>> live_queues();
+
+    DeviceInfo info;
+    OnceCache<LibraryImpl> libraries;
+
+private:
+    std::mutex queues_mutex_;
+    std::vector<std::weak_ptr<QueueImpl>> queues_;
+};
+
+class Backend {
+public:
+    virtual ~Backend() = default;
+    virtual std::vector<std::shared_ptr<DeviceImpl>> devices() = 0;
+    virtual std::string provider() const = 0; // "Apple Metal" or "metalki portable Metal"
+};
+
+// The back end over the Metal API; made once.
+std::shared_ptr<Backend> metal_backend();
+
+// Replaces `#include`s that options.headers and options.include_dirs can serve by their text, with #line marks.
+std::string inline_includes(std::string_view source, const CompileOptions& options);
+
+} // namespace metalki::detail

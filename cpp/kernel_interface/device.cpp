@@ -1,0 +1,157 @@
+// The list of devices, the choice of the default one, and what a device makes.
+#include "metalki/device.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "kernel_interface/backend.hpp"
+
+namespace metalki {
+
+namespace {
+
+const std::vector<Device>& all_devices() {
+    // Never destroyed: threads of the device may still run while the process ends.
+    static const auto* list = [] {
+        auto* made = new std::vector<Device>;
+        for (const auto& impl : detail::metal_backend()->devices()) {
+            impl->info.index = static_cast<int>(made->size());
+            made->emplace_back(impl);
+        }
+        return made;
+    }();
+    return *list;
+}
+
+std::string describe_devices() {
+    std::string text;
+    for (const Device& device : all_devices())
+        text += (text.empty() ? "" : ", ") + std::to_string(device.index()) + ": \"" + device.info().id + "\" (" +
+                device.name() + ")";
+    return text.empty() ? "none" : text;
+}
+
+// Everything that changes the code, with lengths, so that no two sets of inputs meet in one key.
+std::string cache_key(std::string_view source, const CompileOptions& options) {
+    std::string key;
+    auto add = [&key](std::string_view text) {
+        key += std::to_string(text.size());
+        key += ':';
+        key += text;
+    };
+    add(source);
+    add(options.language_version);
+    add(std::to_string(static_cast<int>(options.math_mode)));
+    add(std::to_string(options.macros.size()));
+    for (const auto& [name, text] : options.macros) {
+        add(name);
+        add(text);
+    }
+    return key;
+}
+
+} // namespace
+
+std::vector<Device> devices() {
+    return all_devices();
+}
+
+Device find_device(std::string_view name) {
+    auto find = [&](auto matches) -> const Device* {
+        auto it = std::find_if(all_devices().begin(), all_devices().end(), matches);
+        return it == all_devices().end() ? nullptr : &*it;
+    };
+    const Device* found = find([&](const Device& d) { return d.info().id == name; });
+    if (!found)
+        found = find([&](const Device& d) { return d.kind() == name; });
+    if (!found)
+        found = find([&](const Device& d) { return d.name() == name || std::to_string(d.index()) == name; });
+    // "cpu:0" is the first of its kind.
+    if (!found && name.ends_with(":0"))
+        found = find([&](const Device& d) { return d.kind() == name.substr(0, name.size() - 2); });
+    if (!found)
+        throw ArgumentError("find_device: there is no device \"" + std::string(name) + "\"; there are: " + describe_devices());
+    return *found;
+}
+
+Device default_device() {
+    if (const char* wanted = std::getenv("METALKI_DEVICE"); wanted && *wanted) {
+        try {
+            return find_device(wanted);
+        } catch (const ArgumentError& error) {
+            throw ArgumentError(std::string("METALKI_DEVICE: ") + error.what());
+        }
+    }
+    if (all_devices().empty())
+        throw DeviceError("default_device: no device was found");
+    return all_devices().front();
+}
+
+const DeviceInfo& Device::info() const {
+    return impl_->info;
+}
+
+Buffer Device::allocate(std::size_t bytes, Storage storage, std::string_view label) const {
+    const DeviceInfo& facts = info();
+    auto refuse = [&](const std::string& why) {
+        throw OutOfMemoryError("allocate: " + std::to_string(bytes) + " bytes" +
+                               (label.empty() ? std::string() : " for \"" + std::string(label) + "\"") + " " + why +
+                               " (device " + facts.name + ": at most " + std::to_string(facts.max_buffer_length) +
+                               " bytes in a buffer, working set of " + std::to_string(facts.recommended_working_set_size) +
+                               " bytes)");
+    };
+    if (bytes > facts.max_buffer_length)
+        refuse("are more than a buffer may hold");
+    std::shared_ptr<detail::BufferImpl> impl = impl_->allocate(bytes, storage, label);
+    if (!impl)
+        refuse("could not be had");
+    return Buffer(std::move(impl));
+}
+
+Library Device::compile(std::string_view source) const {
+    return compile(source, CompileOptions{});
+}
+
+Library Device::compile(std::string_view source, const CompileOptions& options) const {
+    if (source.find('\0') != std::string_view::npos)
+        throw ArgumentError("compile: the source holds a zero byte at offset " + std::to_string(source.find('\0')));
+    std::string text = detail::inline_includes(source, options);
+    return Library(impl_->libraries.get(cache_key(text, options), [&] { return impl_->compile(text, options); }));
+}
+
+void Device::synchronize() const {
+    for (const auto& queue : impl_->live_queues())
+        queue->synchronize(std::nullopt);
+}
+
+bool Device::synchronize_for(std::chrono::nanoseconds timeout) const {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    for (const auto& queue : impl_->live_queues())
+        if (!queue->synchronize(deadline))
+            return false;
+    return true;
+}
+
+namespace detail {
+
+std::shared_ptr<QueueImpl> DeviceImpl::new_queue(std::string_view label) {
+    std::shared_ptr<QueueImpl> queue = make_queue(label);
+    queue->device = shared_from_this();
+    queue->label = label;
+    std::lock_guard lock(queues_mutex_);
+    std::erase_if(queues_, [](const auto& weak) { return weak.expired(); });
+    queues_.push_back(queue);
+    return queue;
+}
+
+std::vector<std::shared_ptr<QueueImpl>> DeviceImpl::live_queues() {
+    std::vector<std::shared_ptr<QueueImpl>> live;
+    std::lock_guard lock(queues_mutex_);
+    for (const auto& weak : queues_)
+        if (auto queue = weak.lock())
+            live.push_back(std::move(queue));
+    return live;
+}
+
+} // namespace detail
+} // namespace metalki

@@ -1,0 +1,37 @@
+// What is known of a kernel.
+#include "metalki/kernel.hpp"
+
+#include <algorithm>
+
+#include "kernel_interface/backend.hpp"
+
+namespace metalki {
+
+const std::string& Kernel::name() const {
+    return impl_->name;
+}
+Device Kernel::device() const {
+    return Device(impl_->device);
+}
+std::span<const ArgumentInfo> Kernel::arguments() const {
+    return impl_->arguments;
+}
+std::uint64_t Kernel::max_total_threads_per_threadgroup() const {
+    return impl_->max_total_threads;
+}
+std::uint64_t Kernel::thread_execution_width() const {
+    return impl_->execution_width;
+}
+std::uint64_t Kernel::static_threadgroup_memory_length() const {
+    return impl_->static_threadgroup_memory;
+}
+
+std::uint64_t Kernel::max_work_group_size(std::uint64_t max_work_items) const {
+    return max_work_items == 0 ? impl_->max_total_threads : std::min(max_work_items, impl_->max_total_threads);
+}
+
+std::string Kernel::disassemble(std::string_view form) const {
+    return impl_->disassemble(form);
+}
+
+} // namespace metalki

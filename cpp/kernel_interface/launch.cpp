@@ -1,0 +1,256 @@
+// Checks of a launch: geometry, then arguments. What passes here is handed to the queue.
+#include "metalki/launch.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernel_interface/backend.hpp"
+
+namespace metalki {
+
+namespace {
+
+using detail::KernelImpl;
+
+[[noreturn]] void refuse(const KernelImpl& kernel, const std::string& why) {
+    throw ArgumentError("launch of \"" + kernel.name + "\": " + why);
+}
+
+[[noreturn]] void refuse(const KernelImpl& kernel, std::size_t position, const std::string& why) {
+    const ArgumentInfo& info = kernel.arguments[position];
+    refuse(kernel, "argument " + std::to_string(position) + " (\"" + info.name + "\", " + info.type_name + "): " + why);
+}
+
+std::string text_of(const Extents& e) {
+    return "(" + std::to_string(e.x()) + ", " + std::to_string(e.y()) + ", " + std::to_string(e.z()) + ")";
+}
+
+// Saturates, so that absurd sizes stay absurd.
+std::uint64_t total(const Extents& e) {
+    std::uint64_t product = 1;
+    for (std::uint64_t size : e.size)
+        product = size != 0 && product > std::numeric_limits<std::uint64_t>::max() / size
+                      ? std::numeric_limits<std::uint64_t>::max()
+                      : product * size;
+    return product;
+}
+
+std::uint64_t groups_of(std::uint64_t threads, std::uint64_t group) {
+    return threads / group + (threads % group != 0);
+}
+
+std::uint64_t floor_power_of_two(std::uint64_t value) {
+    std::uint64_t power = 1;
+    while (power <= value / 2)
+        power *= 2;
+    return power;
+}
+
+// A group for this much work: no larger than the work, in multiples of the SIMD width where the row allows, and small
+// enough that every core gets several.
+Extents choose_group(const KernelImpl& kernel, const Extents& work, std::uint64_t cap) {
+    const std::uint64_t limit = cap == 0 ? kernel.max_total_threads : std::min(cap, kernel.max_total_threads);
+    const std::uint64_t cores = std::max(1u, kernel.device->info.multiprocessor_count);
+    const std::uint64_t width = std::max<std::uint64_t>(1, kernel.execution_width);
+    std::uint64_t threads = std::min<std::uint64_t>(limit, std::max(width, total(work) / (4 * cores)));
+    threads = floor_power_of_two(std::max<std::uint64_t>(1, threads));
+    Extents group;
+    group.rank = std::max<std::uint8_t>(1, work.rank);
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+        std::uint64_t size = std::min(threads, work.size[axis]);
+        if (axis > 0 || size > width)
+            size = axis == 0 ? size / width * width : floor_power_of_two(size);
+        group.size[axis] = std::max<std::uint64_t>(1, size);
+        threads = std::max<std::uint64_t>(1, threads / group.size[axis]);
+    }
+    return group;
+}
+
+void check_group(const KernelImpl& kernel, const Extents& group, std::uint64_t cap) {
+    if (group.empty())
+        refuse(kernel, "workgroupsize " + text_of(group) + " has a size of zero");
+    const std::uint64_t limit = cap == 0 ? kernel.max_total_threads : std::min(cap, kernel.max_total_threads);
+    if (total(group) > limit)
+        refuse(kernel, "workgroupsize " + text_of(group) + " is more than the " + std::to_string(limit) +
+                           " threads that the kernel and max_work_group_size allow");
+}
+
+struct Geometry {
+    Extents grid, group;
+    bool counts_threads;
+};
+
+Geometry check_geometry(const KernelImpl& kernel, const LaunchOptions& options) {
+    const bool threads = options.ndrange.given();
+    if (threads == options.numworkgroups.given())
+        refuse(kernel, threads ? "ndrange and numworkgroups are both given; give one"
+                               : "neither ndrange nor numworkgroups is given; give one");
+    Geometry result{threads ? options.ndrange : options.numworkgroups, options.workgroupsize, threads};
+    if (options.workgroupsize.given())
+        check_group(kernel, result.group, options.max_work_group_size);
+    else if (threads)
+        result.group = choose_group(kernel, result.grid.empty() ? Extents(1) : result.grid, options.max_work_group_size);
+    else
+        result.group =
+            Extents(options.max_work_group_size == 0 ? std::min<std::uint64_t>(256, kernel.max_total_threads)
+                                                     : std::min(options.max_work_group_size, kernel.max_total_threads));
+    constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+        const std::uint64_t count = result.grid.size[axis], per = threads ? 1 : result.group.size[axis];
+        if (count > most / per)
+            refuse(kernel, std::string(threads ? "ndrange " : "numworkgroups ") + text_of(result.grid) +
+                               " gives more than 4294967295 threads along an axis");
+    }
+    return result;
+}
+
+void check_buffer(const KernelImpl& kernel, std::size_t position, const ArgumentValue& value) {
+    const ArgumentInfo& info = kernel.arguments[position];
+    if (info.kind != ArgumentKind::buffer)
+        refuse(kernel, position, "a buffer was given, but it does not take one");
+    const detail::BufferImpl& buffer = *value.buffer;
+    if (buffer.freed.load(std::memory_order_relaxed))
+        refuse(kernel, position, "the buffer" + (buffer.label.empty() ? "" : " \"" + buffer.label + "\"") + " has been freed");
+    if (buffer.device != kernel.device)
+        refuse(kernel, position,
+               "the buffer is on device " + buffer.device->info.name + ", the kernel on " + kernel.device->info.name);
+    if (value.offset > buffer.bytes || value.length > buffer.bytes - value.offset)
+        refuse(kernel, position, "the range is not inside its buffer");
+    if (value.length != 0 && value.length < info.nbytes)
+        refuse(kernel, position,
+               "at least " + std::to_string(info.nbytes) + " bytes are expected, the buffer has " +
+                   std::to_string(value.length));
+    if (const std::size_t element = size_of(info.scalar); element > 1 && value.offset % element != 0)
+        refuse(kernel, position,
+               "the offset " + std::to_string(value.offset) + " is not a multiple of " + std::to_string(element) + " bytes");
+}
+
+void check_bytes(const KernelImpl& kernel, std::size_t position, const ArgumentValue& value) {
+    const ArgumentInfo& info = kernel.arguments[position];
+    if (info.kind != ArgumentKind::buffer)
+        refuse(kernel, position, "a value was given, but it does not take one");
+    if (info.access != Access::read)
+        refuse(kernel, position, "the kernel writes it, so it needs a buffer; a value was given");
+    if (value.length == 0 || (info.nbytes != 0 && value.length % info.nbytes != 0))
+        refuse(kernel, position,
+               std::to_string(value.length) + " bytes were given; its type has " + std::to_string(info.nbytes));
+}
+
+void check_arguments(const KernelImpl& kernel, std::span<const ArgumentValue> arguments) {
+    std::uint64_t threadgroup_memory = kernel.static_threadgroup_memory;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const ArgumentInfo& info = kernel.arguments[i];
+        if (!info.active)
+            continue;
+        switch (arguments[i].kind) {
+        case ArgumentValue::Kind::buffer:
+            check_buffer(kernel, i, arguments[i]);
+            break;
+        case ArgumentValue::Kind::bytes:
+            check_bytes(kernel, i, arguments[i]);
+            break;
+        case ArgumentValue::Kind::threadgroup:
+            if (info.kind != ArgumentKind::threadgroup)
+                refuse(kernel, i, "threadgroup memory was given, but it is not a threadgroup pointer");
+            if (arguments[i].length == 0)
+                refuse(kernel, i, "its threadgroup memory has 0 bytes");
+            if (arguments[i].length > kernel.device->info.threadgroup_memory_length)
+                refuse(kernel, i,
+                       std::to_string(arguments[i].length) + " bytes of threadgroup memory were given; the device has " +
+                           std::to_string(kernel.device->info.threadgroup_memory_length));
+            threadgroup_memory += (arguments[i].length + 15) / 16 * 16;
+            break;
+        case ArgumentValue::Kind::none:
+            refuse(kernel, i,
+                   info.kind == ArgumentKind::threadgroup ? "nothing was given; it needs threadgroup memory"
+                                                          : "nothing was given, and no function constant switches it off");
+        }
+    }
+    if (threadgroup_memory > kernel.device->info.threadgroup_memory_length)
+        refuse(kernel, std::to_string(threadgroup_memory) + " bytes of threadgroup memory are asked for (" +
+                           std::to_string(kernel.static_threadgroup_memory) +
+                           " of them by the kernel itself); the device has " +
+                           std::to_string(kernel.device->info.threadgroup_memory_length));
+}
+
+void check_uses(const KernelImpl& kernel, std::span<const Buffer> uses) {
+    for (const Buffer& buffer : uses) {
+        if (buffer.is_freed())
+            refuse(kernel, "a buffer of uses has been freed");
+        if (buffer.impl()->device != kernel.device)
+            refuse(kernel,
+                   "a buffer of uses is on device " + buffer.device().name() + ", the kernel on " + kernel.device->info.name);
+    }
+}
+
+} // namespace
+
+void launch(const Kernel& kernel, std::span<const ArgumentValue> arguments, const LaunchOptions& options) {
+    const KernelImpl& impl = *kernel.impl();
+    const Geometry geometry = check_geometry(impl, options);
+    detail::check_argument_count(kernel, arguments.size());
+    check_arguments(impl, arguments);
+    check_uses(impl, options.uses);
+    const Queue& queue = options.queue ? *options.queue : global_queue(kernel.device());
+    if (queue.impl()->device != impl.device)
+        refuse(impl, "the queue is on device " + queue.device().name() + ", the kernel on " + impl.device->info.name);
+    if (geometry.grid.empty())
+        return;
+    queue.impl()->launch({kernel.impl(), arguments, geometry.grid, geometry.group, geometry.counts_threads, options.uses});
+}
+
+LaunchConfiguration launch_configuration(const Kernel& kernel, const Extents& ndrange, std::uint64_t max_work_group_size) {
+    const KernelImpl& impl = *kernel.impl();
+    if (!ndrange.given())
+        refuse(impl, "launch_configuration needs an ndrange");
+    LaunchConfiguration result;
+    result.workgroupsize = choose_group(impl, ndrange.empty() ? Extents(1) : ndrange, max_work_group_size);
+    result.workgroupsize.rank = ndrange.rank;
+    result.numworkgroups = ndrange;
+    for (std::size_t axis = 0; axis < 3; ++axis)
+        result.numworkgroups.size[axis] = groups_of(ndrange.size[axis], result.workgroupsize.size[axis]);
+    return result;
+}
+
+namespace detail {
+
+void check_argument_count(const Kernel& kernel, std::size_t given) {
+    const std::vector<ArgumentInfo>& arguments = kernel.impl()->arguments;
+    if (given == arguments.size())
+        return;
+    std::string names;
+    for (const ArgumentInfo& info : arguments)
+        names += (names.empty() ? "" : ", ") + info.name;
+    refuse(*kernel.impl(), "it takes " + std::to_string(arguments.size()) + " arguments (" + names + "), " +
+                               std::to_string(given) + " were given");
+}
+
+ArgumentValue encode_number(const Kernel& kernel, std::size_t position, const ScalarValue& value, ScalarSlot& slot) {
+    const KernelImpl& impl = *kernel.impl();
+    const ArgumentInfo& info = impl.arguments[position];
+    if (!info.active)
+        return ArgumentValue::none();
+    if (info.kind != ArgumentKind::buffer || info.access != Access::read)
+        refuse(impl, position,
+               "a number was given, but it needs " +
+                   std::string(info.kind == ArgumentKind::buffer ? "a buffer" : "something else"));
+    if (info.scalar == ScalarType::none || info.rows != 1 || info.columns != 1)
+        refuse(impl, position, "a number was given for a value of " + std::to_string(info.nbytes) + " bytes");
+    const std::size_t length =
+        encode_scalar(info.scalar, value, slot.bytes, "launch of \"" + impl.name + "\": argument \"" + info.name + "\"");
+    return ArgumentValue::bytes(slot.bytes, length);
+}
+
+ArgumentValue encode_object(const Kernel& kernel, std::size_t position, const void* data, std::size_t size, std::size_t count) {
+    const KernelImpl& impl = *kernel.impl();
+    const ArgumentInfo& info = impl.arguments[position];
+    if (!info.active)
+        return ArgumentValue::none();
+    if (count == 1 && info.nbytes != 0 && size != info.nbytes)
+        refuse(impl, position,
+               "its type has " + std::to_string(info.nbytes) + " bytes, the value given " + std::to_string(size));
+    return ArgumentValue::bytes(data, size * count);
+}
+
+} // namespace detail
+} // namespace metalki
