@@ -191,7 +191,8 @@ void number_synchronization_sites(llvm::Module& module, llvm::Function& entry) {
     auto simd = declare(module, runtime::rt_simd, bits, {word, word, word, word, bits, bits, word, word});
     auto mma = declare(module, runtime::rt_simd_mma, nothing, {word, pointer, pointer});
     std::uint32_t site = 0;
-    for (llvm::BasicBlock* block : LoopContiguousOrder(entry, loops).blocks()) {
+    const LoopContiguousOrder order(entry, loops);
+    for (llvm::BasicBlock* block : order.blocks()) {
         for (llvm::Instruction& instruction : llvm::make_early_inc_range(*block)) {
             llvm::StringRef name = callee_name(instruction);
             if (name == runtime::barrier) {
