@@ -97,7 +97,7 @@ void keep_handlers_installed() {
         return;
     const std::scoped_lock lock(mutex);
     install_handlers();
-    next_look.store(now + 50, std::memory_order_release);
+    next_look.store(now + 2, std::memory_order_release);
 }
 
 // Where handlers run: the stack of a kernel may be what has overflown.
