@@ -1,0 +1,319 @@
+// Encoding and completion of a queue's commands.
+#include "metal_backend/queue.hpp"
+
+#include <algorithm>
+
+namespace metalki::metal {
+
+namespace {
+
+constexpr unsigned commands_per_batch = 128;
+constexpr std::size_t most_inline_bytes = 4096; // Metal's limit of setBytes
+
+MTL::Size size_of(const Extents& extents) {
+    return MTL::Size(extents.x(), extents.y(), extents.z());
+}
+
+MTL::Buffer* buffer_of(detail::BufferImpl& impl) {
+    return static_cast<MetalBuffer&>(impl).buffer.get();
+}
+
+bool multiple_of_4(std::size_t a, std::size_t b, std::size_t c) {
+    return ((a | b | c) & 3) == 0;
+}
+
+bool overlap(std::size_t a, std::size_t b, std::size_t bytes) {
+    return a < b + bytes && b < a + bytes;
+}
+
+} // namespace
+
+// What the Metal API throws when it validates must not reach callers under a type they do not know.
+template <class Function> void MetalQueue::guarded(const std::string& what, Function function) {
+    try {
+        function();
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& error) {
+        throw LaunchError(what + ": " + error.what());
+    }
+}
+
+MetalQueue::MetalQueue(MetalDevice& device, std::string_view label) : metal_(device) {
+    AutoreleaseScope scope;
+    queue_ = NS::TransferPtr(device.device->newCommandQueue());
+    if (!queue_)
+        throw DeviceError("Queue: device " + device.info.name + " gives no command queue");
+    if (!label.empty())
+        queue_->setLabel(make_string(label).get());
+}
+
+MetalQueue::Batch& MetalQueue::open_batch() {
+    if (open_)
+        return *open_;
+    AutoreleaseScope scope;
+    auto batch = std::make_shared<Batch>();
+    batch->commands = NS::RetainPtr(queue_->commandBuffer());
+    if (!batch->commands)
+        throw LaunchError("queue \"" + label + "\": the device gives no command buffer");
+    batch->kernels.reserve(commands_per_batch);
+    open_ = std::move(batch);
+    flush_soon(shared_from_this());
+    return *open_;
+}
+
+MTL::ComputeCommandEncoder* MetalQueue::compute_encoder() {
+    Batch& batch = open_batch();
+    if (!batch.compute) {
+        AutoreleaseScope scope;
+        end_encoding();
+        batch.compute = NS::RetainPtr(batch.commands->computeCommandEncoder());
+        batch.pipeline = nullptr;
+        if (!batch.compute)
+            throw LaunchError("queue \"" + label + "\": the device gives no compute encoder");
+    }
+    return batch.compute.get();
+}
+
+MTL::BlitCommandEncoder* MetalQueue::blit_encoder() {
+    Batch& batch = open_batch();
+    if (!batch.blit) {
+        AutoreleaseScope scope;
+        end_encoding();
+        batch.blit = NS::RetainPtr(batch.commands->blitCommandEncoder());
+        if (!batch.blit)
+            throw LaunchError("queue \"" + label + "\": the device gives no blit encoder");
+    }
+    return batch.blit.get();
+}
+
+void MetalQueue::end_encoding() {
+    if (open_->compute) {
+        open_->compute->endEncoding();
+        open_->compute.reset();
+    }
+    if (open_->blit) {
+        open_->blit->endEncoding();
+        open_->blit.reset();
+    }
+}
+
+void MetalQueue::commit() {
+    if (!open_)
+        return;
+    AutoreleaseScope scope;
+    end_encoding();
+    std::shared_ptr<Batch> batch = std::move(open_);
+    open_.reset();
+    ++submitted_;
+    batch->commands->addCompletedHandler(MTL::HandlerFunction(
+        [self = shared_from_this(), batch](MTL::CommandBuffer* commands) { self->finished(*batch, commands); }));
+    batch->commands->commit();
+    // The handler must not hold the command buffer that holds the handler.
+    std::lock_guard lock(done_mutex_);
+    batch->commands.reset();
+}
+
+void MetalQueue::counted() {
+    if (++open_->count >= commands_per_batch)
+        commit();
+}
+
+void MetalQueue::finished(Batch& batch, MTL::CommandBuffer* commands) {
+    AutoreleaseScope scope;
+    std::string error;
+    if (commands->status() == MTL::CommandBufferStatusError) {
+        error = commands->error() ? to_string(commands->error()->localizedDescription()) : "the device reported an error";
+        std::string names;
+        for (const auto& kernel : batch.kernels)
+            if (names.find("\"" + kernel->name + "\"") == std::string::npos)
+                names += (names.empty() ? "" : ", ") + ("\"" + kernel->name + "\"");
+        if (!names.empty())
+            error = (batch.kernels.size() == 1 ? "kernel " : "one of the kernels ") + names + ": " + error;
+    }
+    for (const auto& callback : batch.callbacks) {
+        try {
+            callback();
+        } catch (const std::exception& thrown) {
+            if (error.empty())
+                error = std::string("a completion callback failed: ") + thrown.what();
+        } catch (...) {
+            if (error.empty())
+                error = "a completion callback failed";
+        }
+    }
+    // What the callbacks keep alive goes before anybody is told.
+    batch.callbacks.clear();
+    batch.kernels.clear();
+    std::lock_guard lock(done_mutex_);
+    if (error_.empty())
+        error_ = std::move(error);
+    ++completed_;
+    done_.notify_all();
+}
+
+void MetalQueue::encode_bytes(MTL::ComputeCommandEncoder& encoder, const ArgumentValue& value, unsigned index) {
+    if (value.length <= most_inline_bytes)
+        return encoder.setBytes(value.data, value.length, index);
+    auto buffer = NS::TransferPtr(metal_.device->newBuffer(value.data, value.length, MTL::ResourceStorageModeShared));
+    if (!buffer)
+        throw OutOfMemoryError("launch: " + std::to_string(value.length) + " bytes for an argument could not be had");
+    encoder.setBuffer(buffer.get(), 0, index);
+}
+
+void MetalQueue::encode_arguments(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch) {
+    const std::vector<ArgumentInfo>& infos = launch.kernel->arguments;
+    for (std::size_t i = 0; i < infos.size(); ++i) {
+        const ArgumentValue& value = launch.arguments[i];
+        if (!infos[i].active)
+            continue;
+        if (value.kind == ArgumentValue::Kind::buffer)
+            encoder.setBuffer(buffer_of(*value.buffer), value.length == 0 ? 0 : value.offset, infos[i].index);
+        else if (value.kind == ArgumentValue::Kind::bytes)
+            encode_bytes(encoder, value, infos[i].index);
+        else if (value.kind == ArgumentValue::Kind::threadgroup)
+            encoder.setThreadgroupMemoryLength((value.length + 15) / 16 * 16, infos[i].index);
+    }
+}
+
+void MetalQueue::encode(const detail::Launch& launch) {
+    MTL::ComputeCommandEncoder* encoder = compute_encoder();
+    const auto& kernel = static_cast<const MetalKernel&>(*launch.kernel);
+    if (open_->pipeline != kernel.pipeline.get()) {
+        encoder->setComputePipelineState(kernel.pipeline.get());
+        open_->pipeline = kernel.pipeline.get();
+    }
+    encode_arguments(*encoder, launch);
+    for (const Buffer& buffer : launch.uses)
+        encoder->useResource(buffer_of(*buffer.impl()), MTL::ResourceUsageRead | MTL::ResourceUsageWrite);
+    if (launch.counts_threads)
+        encoder->dispatchThreads(size_of(launch.grid), size_of(launch.group));
+    else
+        encoder->dispatchThreadgroups(size_of(launch.grid), size_of(launch.group));
+    if (open_->kernels.empty() || open_->kernels.back() != launch.kernel)
+        open_->kernels.push_back(launch.kernel);
+    counted();
+}
+
+void MetalQueue::launch(const detail::Launch& launch) {
+    std::lock_guard lock(encode_mutex_);
+    try {
+        encode(launch);
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& error) {
+        throw LaunchError("launch of \"" + launch.kernel->name + "\": " + error.what());
+    }
+}
+
+void MetalQueue::encode_copy(detail::BufferImpl& destination, std::size_t destination_offset, detail::BufferImpl& source,
+                             std::size_t source_offset, std::size_t bytes) {
+    if (multiple_of_4(destination_offset, source_offset, bytes)) {
+        blit_encoder()->copyFromBuffer(buffer_of(source), source_offset, buffer_of(destination), destination_offset, bytes);
+        return counted();
+    }
+    ArgumentValue arguments[2];
+    arguments[0] = {ArgumentValue::Kind::buffer, nullptr, &destination, destination_offset, bytes};
+    arguments[1] = {ArgumentValue::Kind::buffer, nullptr, &source, source_offset, bytes};
+    auto kernel = metal_.byte_kernel("metalki_copy_bytes");
+    encode({kernel, arguments, Extents(bytes), Extents(std::min<std::uint64_t>(256, kernel->max_total_threads)), true, {}});
+}
+
+void MetalQueue::copy(detail::BufferImpl& destination, std::size_t destination_offset, detail::BufferImpl& source,
+                      std::size_t source_offset, std::size_t bytes) {
+    guarded("copy", [&] {
+        std::shared_ptr<detail::BufferImpl> between;
+        if (&destination == &source && overlap(destination_offset, source_offset, bytes)) {
+            between = metal_.allocate(bytes, Storage::private_, "staging");
+            if (!between)
+                throw OutOfMemoryError("copy: " + std::to_string(bytes) + " bytes for an overlapping copy could not be had");
+        }
+        std::lock_guard lock(encode_mutex_);
+        if (between) {
+            encode_copy(*between, 0, source, source_offset, bytes);
+            encode_copy(destination, destination_offset, *between, 0, bytes);
+        } else {
+            encode_copy(destination, destination_offset, source, source_offset, bytes);
+        }
+    });
+}
+
+void MetalQueue::fill(detail::BufferImpl& destination, std::size_t offset, std::size_t bytes, std::uint8_t value) {
+    guarded("fill", [&] {
+        std::lock_guard lock(encode_mutex_);
+        if (multiple_of_4(offset, bytes, 0)) {
+            blit_encoder()->fillBuffer(buffer_of(destination), NS::Range::Make(offset, bytes), value);
+            return counted();
+        }
+        ArgumentValue arguments[2];
+        arguments[0] = {ArgumentValue::Kind::buffer, nullptr, &destination, offset, bytes};
+        arguments[1] = ArgumentValue::bytes(&value, 1);
+        auto kernel = metal_.byte_kernel("metalki_fill_bytes");
+        encode({kernel, arguments, Extents(bytes), Extents(std::min<std::uint64_t>(256, kernel->max_total_threads)), true, {}});
+    });
+}
+
+void MetalQueue::flush() {
+    guarded("flush", [&] {
+        std::lock_guard lock(encode_mutex_);
+        commit();
+    });
+}
+
+bool MetalQueue::synchronize(detail::Deadline deadline) {
+    std::uint64_t target = 0;
+    guarded("synchronize", [&] {
+        std::lock_guard lock(encode_mutex_);
+        commit();
+        target = submitted_;
+    });
+    std::unique_lock lock(done_mutex_);
+    auto done = [&] { return completed_ >= target; };
+    if (!deadline)
+        done_.wait(lock, done);
+    else if (!done_.wait_until(lock, *deadline, done))
+        return false;
+    if (!error_.empty())
+        throw DeviceError(std::exchange(error_, {}));
+    return true;
+}
+
+Event MetalQueue::record_event() {
+    std::lock_guard lock(encode_mutex_);
+    guarded("record_event", [&] {
+        AutoreleaseScope scope;
+        if (!event_) {
+            auto event = std::make_shared<MetalEvent>();
+            event->event = NS::TransferPtr(metal_.device->newSharedEvent());
+            event->device = device;
+            event_ = std::move(event);
+        }
+        open_batch();
+        end_encoding();
+        open_->commands->encodeSignalEvent(event_->event.get(), ++event_value_);
+        commit();
+    });
+    return Event(event_, event_value_);
+}
+
+void MetalQueue::wait_event(const Event& event) {
+    if (event.is_complete())
+        return;
+    guarded("wait_event", [&] {
+        std::lock_guard lock(encode_mutex_);
+        AutoreleaseScope scope;
+        commit();
+        open_batch();
+        open_->commands->encodeWait(static_cast<MetalEvent&>(*event.impl()).event.get(), event.value());
+        ++open_->count;
+    });
+}
+
+void MetalQueue::on_complete(std::function<void()> function) {
+    guarded("on_complete", [&] {
+        std::lock_guard lock(encode_mutex_);
+        open_batch().callbacks.push_back(std::move(function));
+    });
+}
+
+} // namespace metalki::metal

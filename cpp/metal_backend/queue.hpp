@@ -1,0 +1,69 @@
+// An ordered queue that gathers commands in a command buffer and commits it when full, waited on, or after a short time.
+#pragma once
+
+#include "metal_backend/objects.hpp"
+
+namespace metalki::metal {
+
+class MetalQueue final : public detail::QueueImpl, public std::enable_shared_from_this<MetalQueue> {
+public:
+    MetalQueue(MetalDevice& device, std::string_view label);
+
+    void launch(const detail::Launch& launch) override;
+    void copy(detail::BufferImpl& destination, std::size_t destination_offset, detail::BufferImpl& source,
+              std::size_t source_offset, std::size_t bytes) override;
+    void fill(detail::BufferImpl& destination, std::size_t offset, std::size_t bytes, std::uint8_t value) override;
+    void flush() override;
+    bool synchronize(detail::Deadline deadline) override;
+    Event record_event() override;
+    void wait_event(const Event& event) override;
+    void on_complete(std::function<void()> function) override;
+
+private:
+    // One command buffer and what lives as long as it runs.
+    struct Batch {
+        NS::SharedPtr<MTL::CommandBuffer> commands;
+        NS::SharedPtr<MTL::ComputeCommandEncoder> compute;
+        NS::SharedPtr<MTL::BlitCommandEncoder> blit;
+        const MTL::ComputePipelineState* pipeline = nullptr; // bound to `compute`
+        unsigned count = 0;
+        std::vector<std::shared_ptr<const detail::KernelImpl>> kernels;
+        std::vector<std::function<void()>> callbacks;
+    };
+
+    // These need encode_mutex_.
+    Batch& open_batch();
+    MTL::ComputeCommandEncoder* compute_encoder();
+    MTL::BlitCommandEncoder* blit_encoder();
+    void end_encoding();
+    void commit();
+    void counted();
+    void encode(const detail::Launch& launch);
+    void encode_arguments(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch);
+    void encode_bytes(MTL::ComputeCommandEncoder& encoder, const ArgumentValue& value, unsigned index);
+    void encode_copy(detail::BufferImpl& destination, std::size_t destination_offset, detail::BufferImpl& source,
+                     std::size_t source_offset, std::size_t bytes);
+
+    void finished(Batch& batch, MTL::CommandBuffer* commands);
+    template <class Function> void guarded(const std::string& what, Function function);
+
+    MetalDevice& metal_;
+    NS::SharedPtr<MTL::CommandQueue> queue_;
+
+    std::mutex encode_mutex_;
+    std::shared_ptr<Batch> open_;
+    std::shared_ptr<MetalEvent> event_;
+    std::uint64_t event_value_ = 0;
+    std::uint64_t submitted_ = 0;
+
+    // Apart from encode_mutex_: completion must go on while an encoding thread waits for a free command buffer.
+    std::mutex done_mutex_;
+    std::condition_variable done_;
+    std::uint64_t completed_ = 0;
+    std::string error_;
+};
+
+// Commits the queue's open commands a little later, unless something else does so before.
+void flush_soon(std::shared_ptr<MetalQueue> queue);
+
+} // namespace metalki::metal
