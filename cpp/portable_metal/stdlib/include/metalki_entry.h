@@ -3,6 +3,9 @@
 #define METALKI_ENTRY_H
 #pragma clang system_header
 
+// is_function_constant_defined(x) arrives here with the address of x; answered when the kernel is specialised.
+extern "C" bool __metalki_is_defined(const void *) __attribute__((nothrow));
+
 namespace metal {
 
 struct __uint3 {
