@@ -4,7 +4,7 @@
 #pragma clang system_header
 
 // is_function_constant_defined(x) arrives here with the address of x; answered when the kernel is specialised.
-extern "C" bool __metalki_is_defined(const void *) __attribute__((nothrow));
+extern "C" bool __metalki_is_defined(const __attribute__((opencl_global_host)) void *) __attribute__((nothrow));
 
 namespace metal {
 
