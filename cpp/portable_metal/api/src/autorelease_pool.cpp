@@ -100,7 +100,9 @@ void* autorelease(const ObjectState* state) {
     return const_cast<ObjectState*>(state);
 }
 
-std::uint64_t unpooled_autoreleases() { return unpooled_count.load(std::memory_order_relaxed); }
+std::uint64_t unpooled_autoreleases() {
+    return unpooled_count.load(std::memory_order_relaxed);
+}
 
 ScopedPool::ScopedPool() : pool_(NS::AutoreleasePool::alloc()->init()) {}
 ScopedPool::~ScopedPool() {
@@ -117,7 +119,9 @@ namespace NS {
 
 using namespace metalki::api;
 
-AutoreleasePool* AutoreleasePool::alloc() { return public_of<AutoreleasePool>(new PoolState); }
+AutoreleasePool* AutoreleasePool::alloc() {
+    return public_of<AutoreleasePool>(new PoolState);
+}
 
 AutoreleasePool* AutoreleasePool::init() {
     auto& pool = state_of<PoolState>(this);
@@ -128,7 +132,9 @@ AutoreleasePool* AutoreleasePool::init() {
 }
 
 // As in Objective-C with reference counting: the pool ends.
-void AutoreleasePool::drain() { release(); }
+void AutoreleasePool::drain() {
+    release();
+}
 
 void AutoreleasePool::addObject(Object* pObject) {
     if (pObject)

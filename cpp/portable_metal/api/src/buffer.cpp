@@ -15,7 +15,9 @@ namespace {
 constexpr std::size_t page_threshold = 64 * 1024;
 constexpr std::size_t small_alignment = 256;
 
-std::size_t rounded(std::size_t length) { return (length + small_alignment - 1) / small_alignment * small_alignment; }
+std::size_t rounded(std::size_t length) {
+    return (length + small_alignment - 1) / small_alignment * small_alignment;
+}
 
 std::byte* allocate(std::size_t length) {
     if (length < page_threshold) {
@@ -36,9 +38,10 @@ void deallocate(std::byte* memory, std::size_t length) {
 bool valid_request(NS::UInteger length, MTL::ResourceOptions options) {
     constexpr const char* call = "MTL::Device::newBuffer";
     const NS::UInteger limit = device_pointer()->maxBufferLength();
-    return require(length > 0, call, "length is 0") && require(length <= limit, call, [&] {
-               return "length " + std::to_string(length) + " is over maxBufferLength " + std::to_string(limit);
-           }) && require((options >> 4 & 15) <= MTL::StorageModePrivate, call, "buffers cannot have memoryless storage") &&
+    return require(length > 0, call, "length is 0") &&
+           require(length <= limit, call,
+                   [&] { return "length " + std::to_string(length) + " is over maxBufferLength " + std::to_string(limit); }) &&
+           require((options >> 4 & 15) <= MTL::StorageModePrivate, call, "buffers cannot have memoryless storage") &&
            require((options & ~NS::UInteger{0x331}) == 0, call, "unknown resource options");
 }
 
@@ -51,7 +54,9 @@ BufferState* new_state(std::byte* address, NS::UInteger length, MTL::ResourceOpt
     return state;
 }
 
-const BufferState& buffer(const MTL::Resource* resource) { return state_of<BufferState>(resource); }
+const BufferState& buffer(const MTL::Resource* resource) {
+    return state_of<BufferState>(resource);
+}
 
 } // namespace
 
@@ -100,7 +105,8 @@ Buffer* Device::newBuffer(const void* pointer, NS::UInteger length, ResourceOpti
     static const auto page = static_cast<NS::UInteger>(sysconf(_SC_PAGESIZE));
     const auto aligned = [&](const char* what, NS::UInteger value) {
         return require(value % page == 0, call, [&] {
-            return std::string(what) + " " + std::to_string(value) + " is not a multiple of the page size " + std::to_string(page);
+            return std::string(what) + " " + std::to_string(value) + " is not a multiple of the page size " +
+                   std::to_string(page);
         });
     };
     if (!valid_request(length, options) || !require(pointer, call, "pointer is null") ||
@@ -117,34 +123,63 @@ NS::UInteger Allocation::allocatedSize() const {
     const auto* state = dynamic_cast<const BufferState*>(&state_of<ObjectState>(this));
     return state ? state->length : 0;
 }
-NS::UInteger Resource::allocatedSize() const { return buffer(this).length; }
-CPUCacheMode Resource::cpuCacheMode() const { return static_cast<CPUCacheMode>(buffer(this).options & 15); }
-Device* Resource::device() const { return device_pointer(); }
+NS::UInteger Resource::allocatedSize() const {
+    return buffer(this).length;
+}
+CPUCacheMode Resource::cpuCacheMode() const {
+    return static_cast<CPUCacheMode>(buffer(this).options & 15);
+}
+Device* Resource::device() const {
+    return device_pointer();
+}
 HazardTrackingMode Resource::hazardTrackingMode() const {
     const auto mode = buffer(this).options >> 8 & 3;
     return mode == HazardTrackingModeDefault ? HazardTrackingModeTracked : static_cast<HazardTrackingMode>(mode);
 }
-Heap* Resource::heap() const { return nullptr; }
-NS::UInteger Resource::heapOffset() const { return 0; }
-bool Resource::isAliasable() { return false; }
-NS::String* Resource::label() const { return autoreleased<NS::String>(buffer(this).label); }
-ResourceOptions Resource::resourceOptions() const { return buffer(this).options; }
-void Resource::setLabel(const NS::String* label) { state_of<BufferState>(this).label = label_of(label); }
-PurgeableState Resource::setPurgeableState(PurgeableState state) { return PurgeableStateNonVolatile; }
-StorageMode Resource::storageMode() const { return buffer(this).storage(); }
+Heap* Resource::heap() const {
+    return nullptr;
+}
+NS::UInteger Resource::heapOffset() const {
+    return 0;
+}
+bool Resource::isAliasable() {
+    return false;
+}
+NS::String* Resource::label() const {
+    return autoreleased<NS::String>(buffer(this).label);
+}
+ResourceOptions Resource::resourceOptions() const {
+    return buffer(this).options;
+}
+void Resource::setLabel(const NS::String* label) {
+    state_of<BufferState>(this).label = label_of(label);
+}
+PurgeableState Resource::setPurgeableState(PurgeableState state) {
+    return PurgeableStateNonVolatile;
+}
+StorageMode Resource::storageMode() const {
+    return buffer(this).storage();
+}
 
 void Buffer::addDebugMarker(const NS::String* marker, NS::Range range) {
     require(range.location <= length() && range.length <= length() - range.location, "MTL::Buffer::addDebugMarker",
             "the range is beyond the buffer");
 }
 void Buffer::removeAllDebugMarkers() {}
-void* Buffer::contents() { return storageMode() == StorageModePrivate ? nullptr : buffer(this).address; }
+void* Buffer::contents() {
+    return storageMode() == StorageModePrivate ? nullptr : buffer(this).address;
+}
 void Buffer::didModifyRange(NS::Range range) {
     constexpr const char* call = "MTL::Buffer::didModifyRange";
     if (require(storageMode() == StorageModeManaged, call, "the buffer does not have managed storage"))
-        require(range.location <= length() && range.length <= length() - range.location, call, "the range is beyond the buffer");
+        require(range.location <= length() && range.length <= length() - range.location, call,
+                "the range is beyond the buffer");
 }
-GPUAddress Buffer::gpuAddress() const { return reinterpret_cast<GPUAddress>(buffer(this).address); }
-NS::UInteger Buffer::length() const { return buffer(this).length; }
+GPUAddress Buffer::gpuAddress() const {
+    return reinterpret_cast<GPUAddress>(buffer(this).address);
+}
+NS::UInteger Buffer::length() const {
+    return buffer(this).length;
+}
 
 } // namespace MTL

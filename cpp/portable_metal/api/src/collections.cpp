@@ -130,11 +130,21 @@ Array* Private::allObjects(void* enumerator) {
     return make_array(std::move(rest))->autorelease();
 }
 
-Array* Array::array() { return alloc()->autorelease(); }
-Array* Array::array(const Object* pObject) { return array(&pObject, 1); }
-Array* Array::array(const Object* const* pObjects, UInteger count) { return alloc()->init(pObjects, count)->autorelease(); }
-Array* Array::alloc() { return make_array({}); }
-Array* Array::init() { return this; }
+Array* Array::array() {
+    return alloc()->autorelease();
+}
+Array* Array::array(const Object* pObject) {
+    return array(&pObject, 1);
+}
+Array* Array::array(const Object* const* pObjects, UInteger count) {
+    return alloc()->init(pObjects, count)->autorelease();
+}
+Array* Array::alloc() {
+    return make_array({});
+}
+Array* Array::init() {
+    return this;
+}
 Array* Array::init(const Object* const* pObjects, UInteger count) {
     for (UInteger i = 0; i < count; ++i) {
         if (!require(pObjects && pObjects[i], "NS::Array::init", "an object is null"))
@@ -150,18 +160,28 @@ Object* Array::objectAtIndex(UInteger index) const {
     });
     return ok ? public_of<Object>(items[index].get()) : nullptr;
 }
-UInteger Array::count() const { return state_of<ArrayState>(this).items.size(); }
+UInteger Array::count() const {
+    return state_of<ArrayState>(this).items.size();
+}
 Enumerator<Object>* Array::objectEnumerator() const {
     return autoreleased<Enumerator<Object>>(new EnumeratorState(state_of<ArrayState>(this).items));
 }
 
-Dictionary* Dictionary::dictionary() { return alloc()->autorelease(); }
-Dictionary* Dictionary::dictionary(const Object* pObject, const Object* pKey) { return dictionary(&pObject, &pKey, 1); }
+Dictionary* Dictionary::dictionary() {
+    return alloc()->autorelease();
+}
+Dictionary* Dictionary::dictionary(const Object* pObject, const Object* pKey) {
+    return dictionary(&pObject, &pKey, 1);
+}
 Dictionary* Dictionary::dictionary(const Object* const* pObjects, const Object* const* pKeys, UInteger count) {
     return alloc()->init(pObjects, pKeys, count)->autorelease();
 }
-Dictionary* Dictionary::alloc() { return make_dictionary({}); }
-Dictionary* Dictionary::init() { return this; }
+Dictionary* Dictionary::alloc() {
+    return make_dictionary({});
+}
+Dictionary* Dictionary::init() {
+    return this;
+}
 Dictionary* Dictionary::init(const Object* const* pObjects, const Object* const* pKeys, UInteger count) {
     auto& state = state_of<DictionaryState>(this);
     for (UInteger i = 0; i < count; ++i) {
@@ -172,7 +192,9 @@ Dictionary* Dictionary::init(const Object* const* pObjects, const Object* const*
     }
     return this;
 }
-UInteger Dictionary::count() const { return state_of<DictionaryState>(this).entries.size(); }
+UInteger Dictionary::count() const {
+    return state_of<DictionaryState>(this).entries.size();
+}
 Enumerator<Object>* Dictionary::keys() const {
     Items keys;
     for (const auto& entry : state_of<DictionaryState>(this).entries)
@@ -204,8 +226,12 @@ METALKI_DEFINE_CONSTANT(ErrorUserInfoKey, FilePathErrorKey);
 Error* Error::error(ErrorDomain domain, Integer code, Dictionary* pDictionary) {
     return alloc()->init(domain, code, pDictionary)->autorelease();
 }
-Error* Error::alloc() { return public_of<Error>(new ErrorState); }
-Error* Error::init() { return this; }
+Error* Error::alloc() {
+    return public_of<Error>(new ErrorState);
+}
+Error* Error::init() {
+    return this;
+}
 Error* Error::init(ErrorDomain domain, Integer code, Dictionary* pDictionary) {
     auto& state = state_of<ErrorState>(this);
     state.domain = label_of(domain);
@@ -214,15 +240,27 @@ Error* Error::init(ErrorDomain domain, Integer code, Dictionary* pDictionary) {
         state.info = Reference<DictionaryState>::share(&state_of<DictionaryState>(pDictionary));
     return this;
 }
-Integer Error::code() const { return state_of<ErrorState>(this).code; }
-ErrorDomain Error::domain() const { return autoreleased<String>(state_of<ErrorState>(this).domain); }
-Dictionary* Error::userInfo() const { return autoreleased<Dictionary>(state_of<ErrorState>(this).info); }
+Integer Error::code() const {
+    return state_of<ErrorState>(this).code;
+}
+ErrorDomain Error::domain() const {
+    return autoreleased<String>(state_of<ErrorState>(this).domain);
+}
+Dictionary* Error::userInfo() const {
+    return autoreleased<Dictionary>(state_of<ErrorState>(this).info);
+}
 String* Error::localizedDescription() const {
     String* text = info_value<String>(this, LocalizedDescriptionKey);
     return text ? text : autoreleased_string(state_of<ErrorState>(this).description());
 }
-Array* Error::localizedRecoveryOptions() const { return info_value<Array>(this, LocalizedRecoveryOptionsErrorKey); }
-String* Error::localizedRecoverySuggestion() const { return info_value<String>(this, LocalizedRecoverySuggestionErrorKey); }
-String* Error::localizedFailureReason() const { return info_value<String>(this, LocalizedFailureReasonErrorKey); }
+Array* Error::localizedRecoveryOptions() const {
+    return info_value<Array>(this, LocalizedRecoveryOptionsErrorKey);
+}
+String* Error::localizedRecoverySuggestion() const {
+    return info_value<String>(this, LocalizedRecoverySuggestionErrorKey);
+}
+String* Error::localizedFailureReason() const {
+    return info_value<String>(this, LocalizedFailureReasonErrorKey);
+}
 
 } // namespace NS

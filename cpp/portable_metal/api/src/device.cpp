@@ -13,7 +13,8 @@ namespace {
 
 std::uint64_t physical_memory() {
     static const std::uint64_t bytes = [] {
-        std::uint64_t total = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+        std::uint64_t total =
+            static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
         for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
             std::uint64_t limit = 0;
             if (std::ifstream(path) >> limit && limit > 0)
@@ -49,19 +50,41 @@ namespace MTL {
 
 using namespace metalki::api;
 
-Device* CreateSystemDefaultDevice() { return device_pointer(); }
+Device* CreateSystemDefaultDevice() {
+    return device_pointer();
+}
 
-NS::Array* CopyAllDevices() { return make_array({Reference<ObjectState>::share(&cpu_device())}); }
+NS::Array* CopyAllDevices() {
+    return make_array({Reference<ObjectState>::share(&cpu_device())});
+}
 
-ArgumentBuffersTier Device::argumentBuffersSupport() const { return ArgumentBuffersTier2; }
-NS::UInteger Device::currentAllocatedSize() const { return cpu_device().allocated.load(std::memory_order_relaxed); }
-bool Device::hasUnifiedMemory() const { return true; }
-bool Device::isHeadless() const { return true; }
-bool Device::isLowPower() const { return false; }
-bool Device::isRemovable() const { return false; }
-DeviceLocation Device::location() const { return DeviceLocationBuiltIn; }
-NS::UInteger Device::maxBufferLength() const { return physical_memory() / 4 * 3; }
-NS::UInteger Device::maxThreadgroupMemoryLength() const { return metalki::cpu::max_threadgroup_memory; }
+ArgumentBuffersTier Device::argumentBuffersSupport() const {
+    return ArgumentBuffersTier2;
+}
+NS::UInteger Device::currentAllocatedSize() const {
+    return cpu_device().allocated.load(std::memory_order_relaxed);
+}
+bool Device::hasUnifiedMemory() const {
+    return true;
+}
+bool Device::isHeadless() const {
+    return true;
+}
+bool Device::isLowPower() const {
+    return false;
+}
+bool Device::isRemovable() const {
+    return false;
+}
+DeviceLocation Device::location() const {
+    return DeviceLocationBuiltIn;
+}
+NS::UInteger Device::maxBufferLength() const {
+    return physical_memory() / 4 * 3;
+}
+NS::UInteger Device::maxThreadgroupMemoryLength() const {
+    return metalki::cpu::max_threadgroup_memory;
+}
 Size Device::maxThreadsPerThreadgroup() const {
     const NS::UInteger limit = metalki::cpu::max_threads_per_threadgroup;
     return Size(limit, limit, limit);
@@ -70,19 +93,32 @@ NS::String* Device::name() const {
     static const std::string name = processor_name();
     return autoreleased_string(name);
 }
-ReadWriteTextureTier Device::readWriteTextureSupport() const { return ReadWriteTextureTierNone; }
-std::uint64_t Device::recommendedMaxWorkingSetSize() const { return physical_memory() / 4 * 3; }
-std::uint64_t Device::registryID() const { return 1; }
+ReadWriteTextureTier Device::readWriteTextureSupport() const {
+    return ReadWriteTextureTierNone;
+}
+std::uint64_t Device::recommendedMaxWorkingSetSize() const {
+    return physical_memory() / 4 * 3;
+}
+std::uint64_t Device::registryID() const {
+    return 1;
+}
 void Device::sampleTimestamps(Timestamp* cpuTimestamp, Timestamp* gpuTimestamp) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     *cpuTimestamp = *gpuTimestamp = static_cast<Timestamp>(std::chrono::nanoseconds(now).count());
 }
-bool Device::supportsDynamicLibraries() const { return false; }
-bool Device::supportsFamily(GPUFamily gpuFamily) {
-    return (gpuFamily >= GPUFamilyApple1 && gpuFamily <= GPUFamilyApple7) || (gpuFamily >= GPUFamilyCommon1 && gpuFamily <= GPUFamilyCommon3) ||
-           gpuFamily == GPUFamilyMac2 || gpuFamily == GPUFamilyMetal3;
+bool Device::supportsDynamicLibraries() const {
+    return false;
 }
-bool Device::supportsFunctionPointers() const { return false; }
-bool Device::supportsRaytracing() const { return false; }
+bool Device::supportsFamily(GPUFamily gpuFamily) {
+    return (gpuFamily >= GPUFamilyApple1 && gpuFamily <= GPUFamilyApple7) ||
+           (gpuFamily >= GPUFamilyCommon1 && gpuFamily <= GPUFamilyCommon3) || gpuFamily == GPUFamilyMac2 ||
+           gpuFamily == GPUFamilyMetal3;
+}
+bool Device::supportsFunctionPointers() const {
+    return false;
+}
+bool Device::supportsRaytracing() const {
+    return false;
+}
 
 } // namespace MTL

@@ -26,7 +26,9 @@ public:
 };
 // The one device; lives as long as the process.
 DeviceState& cpu_device();
-inline MTL::Device* device_pointer() { return public_of<MTL::Device>(&cpu_device()); }
+inline MTL::Device* device_pointer() {
+    return public_of<MTL::Device>(&cpu_device());
+}
 
 class BufferState final : public ObjectState {
 public:
@@ -89,8 +91,8 @@ public:
     Reference<StringState> label;
 };
 
-// New NS::Array of Binding objects (caller owns); `as_arguments` makes the older Argument objects.
-NS::Array* make_bindings(const compiler::FunctionInfo& function, bool as_arguments);
+// New NS::Array (caller owns) of objects that serve as Binding and as Argument.
+NS::Array* make_bindings(const compiler::FunctionInfo& function);
 MTL::DataType data_type(const compiler::Type& type);
 
 // Stores an autoreleased error where `error` is not null.

@@ -29,7 +29,9 @@ public:
         NS::SharedPtr<NS::Dictionary> macros;
     } values;
 };
-OptionsState::Values& values(const MTL::CompileOptions* options) { return state_of<OptionsState>(options).values; }
+OptionsState::Values& values(const MTL::CompileOptions* options) {
+    return state_of<OptionsState>(options).values;
+}
 
 class ConstantState final : public ObjectState {
 public:
@@ -62,8 +64,8 @@ const char* severity_name(compiler::Severity severity) {
 std::string warning_text(std::span<const compiler::Diagnostic> warnings) {
     std::string text;
     for (const auto& w : warnings)
-        text += w.file + ":" + std::to_string(w.line) + ":" + std::to_string(w.column) + ": " + severity_name(w.severity) + ": " +
-                w.message + "\n" + w.source_line + "\n" + std::string(w.column ? w.column - 1 : 0, ' ') + "^\n";
+        text += w.file + ":" + std::to_string(w.line) + ":" + std::to_string(w.column) + ": " + severity_name(w.severity) +
+                ": " + w.message + "\n" + w.source_line + "\n" + std::string(w.column ? w.column - 1 : 0, ' ') + "^\n";
     return text;
 }
 
@@ -80,10 +82,11 @@ std::optional<ScalarShape> constant_shape(MTL::DataType type) {
         S scalar;
         std::size_t bytes;
     };
-    static constexpr Row rows[] = {{MTL::DataTypeFloat, S::float_, 4}, {MTL::DataTypeHalf, S::half, 2},   {MTL::DataTypeInt, S::int_, 4},
-                                   {MTL::DataTypeUInt, S::uint, 4},    {MTL::DataTypeShort, S::short_, 2}, {MTL::DataTypeUShort, S::ushort, 2},
-                                   {MTL::DataTypeChar, S::char_, 1},   {MTL::DataTypeUChar, S::uchar, 1},  {MTL::DataTypeBool, S::bool_, 1},
-                                   {MTL::DataTypeLong, S::long_, 8},   {MTL::DataTypeULong, S::ulong, 8},  {MTL::DataTypeBFloat, S::bfloat, 2}};
+    static constexpr Row rows[] = {
+        {MTL::DataTypeFloat, S::float_, 4}, {MTL::DataTypeHalf, S::half, 2},    {MTL::DataTypeInt, S::int_, 4},
+        {MTL::DataTypeUInt, S::uint, 4},    {MTL::DataTypeShort, S::short_, 2}, {MTL::DataTypeUShort, S::ushort, 2},
+        {MTL::DataTypeChar, S::char_, 1},   {MTL::DataTypeUChar, S::uchar, 1},  {MTL::DataTypeBool, S::bool_, 1},
+        {MTL::DataTypeLong, S::long_, 8},   {MTL::DataTypeULong, S::ulong, 8},  {MTL::DataTypeBFloat, S::bfloat, 2}};
     for (const Row& row : rows)
         if (type >= row.first && type < row.first + 4u)
             return ScalarShape{row.scalar, static_cast<unsigned>(type - row.first + 1), row.bytes};
@@ -91,14 +94,16 @@ std::optional<ScalarShape> constant_shape(MTL::DataType type) {
 }
 
 // Values of vectors of three are read with the stride of four, as they lie in memory.
-std::size_t stride_of(const ScalarShape& shape) { return shape.bytes * (shape.width == 3 ? 4 : shape.width); }
+std::size_t stride_of(const ScalarShape& shape) {
+    return shape.bytes * (shape.width == 3 ? 4 : shape.width);
+}
 
-void store_constant(ConstantValuesState& state, const void* value, MTL::DataType type, std::optional<unsigned> index, std::string name) {
+void store_constant(ConstantValuesState& state, const void* value, MTL::DataType type, std::optional<unsigned> index,
+                    std::string name) {
     constexpr const char* call = "MTL::FunctionConstantValues::setConstantValue";
     const auto shape = constant_shape(type);
-    if (!require(value, call, "value is null") || !require(shape.has_value(), call, [&] {
-            return "data type " + std::to_string(type) + " is not a scalar or vector";
-        }))
+    if (!require(value, call, "value is null") ||
+        !require(shape.has_value(), call, [&] { return "data type " + std::to_string(type) + " is not a scalar or vector"; }))
         return;
     auto found = std::find_if(state.values.begin(), state.values.end(),
                               [&](const auto& v) { return v.index == index && v.name == name; });
@@ -135,10 +140,11 @@ bool constants_match(const LibraryState& library, std::span<const compiler::Cons
     for (const auto& value : given)
         for (const auto& declared : library.code->constants()) {
             const bool same = value.index ? *value.index == declared.index : value.name == declared.name;
-            if (same && !require(value.type == declared.type.scalar && value.width == declared.type.rows, "MTL::Library::newFunction", [&] {
-                    return "the value for function constant \"" + declared.name + "\" (index " + std::to_string(declared.index) +
-                           ") does not have its type " + declared.type.name;
-                }))
+            if (same && !require(value.type == declared.type.scalar && value.width == declared.type.rows,
+                                 "MTL::Library::newFunction", [&] {
+                                     return "the value for function constant \"" + declared.name + "\" (index " +
+                                            std::to_string(declared.index) + ") does not have its type " + declared.type.name;
+                                 }))
                 return false;
         }
     return true;
@@ -152,14 +158,16 @@ ObjectState* ConstantValuesState::copy() const {
     return other;
 }
 
-NS::Error* make_error(NS::ErrorDomain domain, NS::Integer code, const std::string& text, std::span<const compiler::Diagnostic> diagnostics) {
+NS::Error* make_error(NS::ErrorDomain domain, NS::Integer code, const std::string& text,
+                      std::span<const compiler::Diagnostic> diagnostics) {
     std::vector<Entry> info{text_entry(text_of(NS::LocalizedDescriptionKey), text)};
     if (!diagnostics.empty()) {
         std::vector<Reference<ObjectState>> items;
         for (const auto& d : diagnostics)
-            items.push_back(adopt(make_dictionary({text_entry("file", d.file), number_entry("line", d.line),
-                                                   number_entry("column", d.column), text_entry("severity", severity_name(d.severity)),
-                                                   text_entry("message", d.message), text_entry("sourceLine", d.source_line)})));
+            items.push_back(
+                adopt(make_dictionary({text_entry("file", d.file), number_entry("line", d.line),
+                                       number_entry("column", d.column), text_entry("severity", severity_name(d.severity)),
+                                       text_entry("message", d.message), text_entry("sourceLine", d.source_line)})));
         info.emplace_back(Reference<ObjectState>::adopt(make_string(text_of(MTL::CompileDiagnosticsKey))),
                           adopt(make_array(std::move(items))));
     }
@@ -208,21 +216,32 @@ void Device::newLibrary(const NS::String* pSource, const CompileOptions* pOption
     completionHandler(library.get(), error);
 }
 
-Device* Library::device() const { return device_pointer(); }
+Device* Library::device() const {
+    return device_pointer();
+}
 NS::Array* Library::functionNames() const {
     std::vector<Reference<ObjectState>> names;
     for (const auto& function : state_of<LibraryState>(this).code->functions())
         names.push_back(Reference<ObjectState>::adopt(make_string(function.name)));
     return make_array(std::move(names))->autorelease();
 }
-NS::String* Library::installName() const { return nullptr; }
-NS::String* Library::label() const { return autoreleased<NS::String>(state_of<LibraryState>(this).label); }
-void Library::setLabel(const NS::String* label) { state_of<LibraryState>(this).label = label_of(label); }
-LibraryType Library::type() const { return state_of<LibraryState>(this).type; }
+NS::String* Library::installName() const {
+    return nullptr;
+}
+NS::String* Library::label() const {
+    return autoreleased<NS::String>(state_of<LibraryState>(this).label);
+}
+void Library::setLabel(const NS::String* label) {
+    state_of<LibraryState>(this).label = label_of(label);
+}
+LibraryType Library::type() const {
+    return state_of<LibraryState>(this).type;
+}
 
 Function* Library::newFunction(const NS::String* functionName) {
     auto& library = state_of<LibraryState>(this);
-    if (!require(functionName, "MTL::Library::newFunction", "functionName is null") || !find_function(library, text_of(functionName)))
+    if (!require(functionName, "MTL::Library::newFunction", "functionName is null") ||
+        !find_function(library, text_of(functionName)))
         return nullptr;
     return public_of<Function>(new_function(library, text_of(functionName)));
 }
@@ -262,7 +281,9 @@ void Library::newFunction(const NS::String* pFunctionName, const FunctionConstan
     completionHandler(function.get(), error);
 }
 
-Device* Function::device() const { return device_pointer(); }
+Device* Function::device() const {
+    return device_pointer();
+}
 NS::Dictionary* Function::functionConstantsDictionary() const {
     const auto& state = state_of<FunctionState>(this);
     std::vector<Entry> entries;
@@ -273,19 +294,41 @@ NS::Dictionary* Function::functionConstantsDictionary() const {
     }
     return make_dictionary(std::move(entries))->autorelease();
 }
-FunctionType Function::functionType() const { return FunctionTypeKernel; }
-NS::String* Function::label() const { return autoreleased<NS::String>(state_of<FunctionState>(this).label); }
-NS::String* Function::name() const { return autoreleased_string(state_of<FunctionState>(this).name); }
-void Function::setLabel(const NS::String* label) { state_of<FunctionState>(this).label = label_of(label); }
+FunctionType Function::functionType() const {
+    return FunctionTypeKernel;
+}
+NS::String* Function::label() const {
+    return autoreleased<NS::String>(state_of<FunctionState>(this).label);
+}
+NS::String* Function::name() const {
+    return autoreleased_string(state_of<FunctionState>(this).name);
+}
+void Function::setLabel(const NS::String* label) {
+    state_of<FunctionState>(this).label = label_of(label);
+}
 
-NS::UInteger FunctionConstant::index() const { return state_of<ConstantState>(this).constant.index; }
-NS::String* FunctionConstant::name() const { return autoreleased_string(state_of<ConstantState>(this).constant.name); }
-bool FunctionConstant::required() const { return true; }
-DataType FunctionConstant::type() const { return data_type(state_of<ConstantState>(this).constant.type); }
+NS::UInteger FunctionConstant::index() const {
+    return state_of<ConstantState>(this).constant.index;
+}
+NS::String* FunctionConstant::name() const {
+    return autoreleased_string(state_of<ConstantState>(this).constant.name);
+}
+bool FunctionConstant::required() const {
+    return true;
+}
+DataType FunctionConstant::type() const {
+    return data_type(state_of<ConstantState>(this).constant.type);
+}
 
-FunctionConstantValues* FunctionConstantValues::alloc() { return public_of<FunctionConstantValues>(new ConstantValuesState); }
-FunctionConstantValues* FunctionConstantValues::init() { return this; }
-void FunctionConstantValues::reset() { state_of<ConstantValuesState>(this).values.clear(); }
+FunctionConstantValues* FunctionConstantValues::alloc() {
+    return public_of<FunctionConstantValues>(new ConstantValuesState);
+}
+FunctionConstantValues* FunctionConstantValues::init() {
+    return this;
+}
+void FunctionConstantValues::reset() {
+    state_of<ConstantValuesState>(this).values.clear();
+}
 void FunctionConstantValues::setConstantValue(const void* value, DataType type, NS::UInteger index) {
     if (require(index <= 65535, "MTL::FunctionConstantValues::setConstantValue", "index is over the limit of 65535"))
         store_constant(state_of<ConstantValuesState>(this), value, type, static_cast<unsigned>(index), {});
@@ -302,26 +345,60 @@ void FunctionConstantValues::setConstantValues(const void* values, DataType type
     }
 }
 
-CompileOptions* CompileOptions::alloc() { return public_of<CompileOptions>(new OptionsState); }
-CompileOptions* CompileOptions::init() { return this; }
-bool CompileOptions::enableLogging() const { return values(this).logging; }
-bool CompileOptions::fastMathEnabled() const { return values(this).math == MathModeFast; }
-LanguageVersion CompileOptions::languageVersion() const { return values(this).language; }
-LibraryType CompileOptions::libraryType() const { return values(this).type; }
-MathFloatingPointFunctions CompileOptions::mathFloatingPointFunctions() const { return values(this).functions; }
-MathMode CompileOptions::mathMode() const { return values(this).math; }
-NS::UInteger CompileOptions::maxTotalThreadsPerThreadgroup() const { return values(this).max_threads; }
-LibraryOptimizationLevel CompileOptions::optimizationLevel() const { return values(this).optimization; }
-NS::Dictionary* CompileOptions::preprocessorMacros() const { return values(this).macros.get(); }
-bool CompileOptions::preserveInvariance() const { return values(this).preserve_invariance; }
-void CompileOptions::setEnableLogging(bool enableLogging) { values(this).logging = enableLogging; }
-void CompileOptions::setFastMathEnabled(bool fastMathEnabled) { values(this).math = fastMathEnabled ? MathModeFast : MathModeSafe; }
-void CompileOptions::setLanguageVersion(LanguageVersion languageVersion) { values(this).language = languageVersion; }
-void CompileOptions::setLibraryType(LibraryType libraryType) { values(this).type = libraryType; }
+CompileOptions* CompileOptions::alloc() {
+    return public_of<CompileOptions>(new OptionsState);
+}
+CompileOptions* CompileOptions::init() {
+    return this;
+}
+bool CompileOptions::enableLogging() const {
+    return values(this).logging;
+}
+bool CompileOptions::fastMathEnabled() const {
+    return values(this).math == MathModeFast;
+}
+LanguageVersion CompileOptions::languageVersion() const {
+    return values(this).language;
+}
+LibraryType CompileOptions::libraryType() const {
+    return values(this).type;
+}
+MathFloatingPointFunctions CompileOptions::mathFloatingPointFunctions() const {
+    return values(this).functions;
+}
+MathMode CompileOptions::mathMode() const {
+    return values(this).math;
+}
+NS::UInteger CompileOptions::maxTotalThreadsPerThreadgroup() const {
+    return values(this).max_threads;
+}
+LibraryOptimizationLevel CompileOptions::optimizationLevel() const {
+    return values(this).optimization;
+}
+NS::Dictionary* CompileOptions::preprocessorMacros() const {
+    return values(this).macros.get();
+}
+bool CompileOptions::preserveInvariance() const {
+    return values(this).preserve_invariance;
+}
+void CompileOptions::setEnableLogging(bool enableLogging) {
+    values(this).logging = enableLogging;
+}
+void CompileOptions::setFastMathEnabled(bool fastMathEnabled) {
+    values(this).math = fastMathEnabled ? MathModeFast : MathModeSafe;
+}
+void CompileOptions::setLanguageVersion(LanguageVersion languageVersion) {
+    values(this).language = languageVersion;
+}
+void CompileOptions::setLibraryType(LibraryType libraryType) {
+    values(this).type = libraryType;
+}
 void CompileOptions::setMathFloatingPointFunctions(MathFloatingPointFunctions mathFloatingPointFunctions) {
     values(this).functions = mathFloatingPointFunctions;
 }
-void CompileOptions::setMathMode(MathMode mathMode) { values(this).math = mathMode; }
+void CompileOptions::setMathMode(MathMode mathMode) {
+    values(this).math = mathMode;
+}
 void CompileOptions::setMaxTotalThreadsPerThreadgroup(NS::UInteger maxTotalThreadsPerThreadgroup) {
     values(this).max_threads = maxTotalThreadsPerThreadgroup;
 }
@@ -331,6 +408,8 @@ void CompileOptions::setOptimizationLevel(LibraryOptimizationLevel optimizationL
 void CompileOptions::setPreprocessorMacros(const NS::Dictionary* preprocessorMacros) {
     values(this).macros = NS::RetainPtr(const_cast<NS::Dictionary*>(preprocessorMacros));
 }
-void CompileOptions::setPreserveInvariance(bool preserveInvariance) { values(this).preserve_invariance = preserveInvariance; }
+void CompileOptions::setPreserveInvariance(bool preserveInvariance) {
+    values(this).preserve_invariance = preserveInvariance;
+}
 
 } // namespace MTL

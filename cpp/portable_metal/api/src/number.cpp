@@ -37,7 +37,8 @@ public:
         const bool negative = is_negative(), other_negative = other.is_negative();
         if (negative != other_negative)
             return negative ? -1 : 1;
-        return negative ? order(as<std::int64_t>(), other.as<std::int64_t>()) : order(as<std::uint64_t>(), other.as<std::uint64_t>());
+        return negative ? order(as<std::int64_t>(), other.as<std::int64_t>())
+                        : order(as<std::uint64_t>(), other.as<std::uint64_t>());
     }
     bool is_negative() const {
         const auto* value = std::get_if<std::int64_t>(&content);
@@ -52,7 +53,9 @@ public:
     Content content = std::int64_t{0};
 };
 
-const NumberState& number(const NS::Value* value) { return state_of<NumberState>(value); }
+const NumberState& number(const NS::Value* value) {
+    return state_of<NumberState>(value);
+}
 
 template <class T> NumberState::Content boxed(T value) {
     if constexpr (std::is_same_v<T, bool>)
@@ -82,15 +85,21 @@ void* Value::pointerValue() const {
     return pointer ? const_cast<void*>(*pointer) : nullptr;
 }
 
-Number* Number::alloc() { return public_of<Number>(new NumberState); }
+Number* Number::alloc() {
+    return public_of<Number>(new NumberState);
+}
 
-#define METALKI_NUMBER(type, getter)                                                                                             \
-    Number* Number::number(type value) { return alloc()->init(value)->autorelease(); }                                           \
-    Number* Number::init(type value) {                                                                                           \
-        state_of<NumberState>(this).content = boxed(value);                                                                      \
-        return this;                                                                                                             \
-    }                                                                                                                            \
-    type Number::getter() const { return metalki::api::number(this).as<type>(); }
+#define METALKI_NUMBER(type, getter)                                                                                           \
+    Number* Number::number(type value) {                                                                                       \
+        return alloc()->init(value)->autorelease();                                                                            \
+    }                                                                                                                          \
+    Number* Number::init(type value) {                                                                                         \
+        state_of<NumberState>(this).content = boxed(value);                                                                    \
+        return this;                                                                                                           \
+    }                                                                                                                          \
+    type Number::getter() const {                                                                                              \
+        return metalki::api::number(this).as<type>();                                                                          \
+    }
 METALKI_NUMBER(char, charValue)
 METALKI_NUMBER(unsigned char, unsignedCharValue)
 METALKI_NUMBER(short, shortValue)
@@ -106,13 +115,23 @@ METALKI_NUMBER(double, doubleValue)
 METALKI_NUMBER(bool, boolValue)
 #undef METALKI_NUMBER
 
-Integer Number::integerValue() const { return metalki::api::number(this).as<Integer>(); }
-UInteger Number::unsignedIntegerValue() const { return metalki::api::number(this).as<UInteger>(); }
-String* Number::stringValue() const { return description(); }
+Integer Number::integerValue() const {
+    return metalki::api::number(this).as<Integer>();
+}
+UInteger Number::unsignedIntegerValue() const {
+    return metalki::api::number(this).as<UInteger>();
+}
+String* Number::stringValue() const {
+    return description();
+}
 ComparisonResult Number::compare(const Number* pOtherNumber) const {
     return static_cast<ComparisonResult>(metalki::api::number(this).compare(metalki::api::number(pOtherNumber)));
 }
-bool Number::isEqualToNumber(const Number* pNumber) const { return pNumber && isEqual(pNumber); }
-String* Number::descriptionWithLocale(const Object* pLocale) const { return description(); }
+bool Number::isEqualToNumber(const Number* pNumber) const {
+    return pNumber && isEqual(pNumber);
+}
+String* Number::descriptionWithLocale(const Object* pLocale) const {
+    return description();
+}
 
 } // namespace NS

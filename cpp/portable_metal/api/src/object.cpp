@@ -13,20 +13,26 @@ std::atomic<std::uint64_t> live_count{0};
 
 } // namespace
 
-ObjectState::ObjectState() { live_count.fetch_add(1, std::memory_order_relaxed); }
+ObjectState::ObjectState() {
+    live_count.fetch_add(1, std::memory_order_relaxed);
+}
 ObjectState::~ObjectState() {
     if (!immortal_)
         live_count.fetch_sub(1, std::memory_order_relaxed);
 }
 
-std::uint64_t live_objects() { return live_count.load(std::memory_order_relaxed); }
+std::uint64_t live_objects() {
+    return live_count.load(std::memory_order_relaxed);
+}
 
 void ObjectState::make_immortal() {
     immortal_ = true;
     live_count.fetch_sub(1, std::memory_order_relaxed);
 }
 
-std::string ObjectState::description() const { return std::string("<") + class_name() + ">"; }
+std::string ObjectState::description() const {
+    return std::string("<") + class_name() + ">";
+}
 
 ObjectState* ObjectState::copy() const {
     retain();
@@ -60,7 +66,9 @@ namespace NS::Private {
 using metalki::api::ObjectState;
 
 namespace {
-const ObjectState* state(const void* object) { return static_cast<const ObjectState*>(object); }
+const ObjectState* state(const void* object) {
+    return static_cast<const ObjectState*>(object);
+}
 } // namespace
 
 void* retain(const void* object) {
@@ -74,11 +82,17 @@ void release(const void* object) {
         state(object)->release();
 }
 
-void* autorelease(const void* object) { return object ? metalki::api::autorelease(state(object)) : nullptr; }
+void* autorelease(const void* object) {
+    return object ? metalki::api::autorelease(state(object)) : nullptr;
+}
 
-UInteger retainCount(const void* object) { return object ? static_cast<UInteger>(state(object)->count()) : 0; }
+UInteger retainCount(const void* object) {
+    return object ? static_cast<UInteger>(state(object)->count()) : 0;
+}
 
-void* copy(const void* object) { return object ? state(object)->copy() : nullptr; }
+void* copy(const void* object) {
+    return object ? state(object)->copy() : nullptr;
+}
 
 } // namespace NS::Private
 
@@ -86,14 +100,20 @@ namespace NS {
 
 using namespace metalki::api;
 
-UInteger Object::hash() const { return state_of<ObjectState>(this).hash(); }
+UInteger Object::hash() const {
+    return state_of<ObjectState>(this).hash();
+}
 
 bool Object::isEqual(const Object* pObject) const {
     return pObject && state_of<ObjectState>(this).is_equal(state_of<ObjectState>(pObject));
 }
 
-String* Object::description() const { return autoreleased<String>(make_string(state_of<ObjectState>(this).description())); }
+String* Object::description() const {
+    return autoreleased<String>(make_string(state_of<ObjectState>(this).description()));
+}
 
-String* Object::debugDescription() const { return description(); }
+String* Object::debugDescription() const {
+    return description();
+}
 
 } // namespace NS

@@ -31,7 +31,9 @@ public:
 DescriptorState::Values& values(const MTL::ComputePipelineDescriptor* descriptor) {
     return state_of<DescriptorState>(descriptor).values;
 }
-PipelineState& pipeline(const MTL::ComputePipelineState* state) { return state_of<PipelineState>(state); }
+PipelineState& pipeline(const MTL::ComputePipelineState* state) {
+    return state_of<PipelineState>(state);
+}
 
 ReflectionState* new_reflection(const PipelineState& pipeline) {
     auto* state = new ReflectionState;
@@ -50,7 +52,8 @@ std::vector<ArgumentPlan> plan_arguments(const compiler::FunctionInfo& function)
 
 void check_supported(const compiler::FunctionInfo& function) {
     for (const auto& argument : function.arguments) {
-        const bool texture = argument.kind == compiler::ArgumentKind::texture || argument.kind == compiler::ArgumentKind::sampler;
+        const bool texture =
+            argument.kind == compiler::ArgumentKind::texture || argument.kind == compiler::ArgumentKind::sampler;
         if (argument.active && texture)
             throw std::runtime_error("function \"" + function.name + "\" takes the texture or sampler \"" + argument.name +
                                      "\", which this device does not support");
@@ -65,7 +68,8 @@ PipelineState* new_pipeline(const FunctionState& function) {
                               : function.library->code->make_kernel(function.name, function.constants, cpu::runtime_symbols());
     check_supported(code->function);
     if (code->static_threadgroup_memory > cpu::max_threadgroup_memory)
-        throw std::runtime_error("function \"" + function.name + "\" declares " + std::to_string(code->static_threadgroup_memory) +
+        throw std::runtime_error("function \"" + function.name + "\" declares " +
+                                 std::to_string(code->static_threadgroup_memory) +
                                  " bytes of threadgroup memory; the limit is " + std::to_string(cpu::max_threadgroup_memory));
     auto* state = new PipelineState;
     state->plan = plan_arguments(code->function);
@@ -88,7 +92,8 @@ ComputePipelineState* Device::newComputePipelineState(const Function* computeFun
 }
 
 ComputePipelineState* Device::newComputePipelineState(const Function* computeFunction, PipelineOption options,
-                                                      const AutoreleasedComputePipelineReflection* reflection, NS::Error** error) {
+                                                      const AutoreleasedComputePipelineReflection* reflection,
+                                                      NS::Error** error) {
     if (error)
         *error = nullptr;
     if (!require(computeFunction, "MTL::Device::newComputePipelineState", "computeFunction is null"))
@@ -109,10 +114,12 @@ ComputePipelineState* Device::newComputePipelineState(const Function* computeFun
 }
 
 ComputePipelineState* Device::newComputePipelineState(const ComputePipelineDescriptor* descriptor, PipelineOption options,
-                                                      const AutoreleasedComputePipelineReflection* reflection, NS::Error** error) {
+                                                      const AutoreleasedComputePipelineReflection* reflection,
+                                                      NS::Error** error) {
     constexpr const char* call = "MTL::Device::newComputePipelineState";
     if (!require(descriptor, call, "descriptor is null") ||
-        !require(values(descriptor).max_threads <= metalki::cpu::max_threads_per_threadgroup, call, "maxTotalThreadsPerThreadgroup is over 1024"))
+        !require(values(descriptor).max_threads <= metalki::cpu::max_threads_per_threadgroup, call,
+                 "maxTotalThreadsPerThreadgroup is over 1024"))
         return nullptr;
     const auto& own = values(descriptor);
     auto* result = newComputePipelineState(public_of<Function>(own.function.get()), options, reflection, error);
@@ -124,7 +131,8 @@ ComputePipelineState* Device::newComputePipelineState(const ComputePipelineDescr
     return result;
 }
 
-void Device::newComputePipelineState(const Function* pFunction, const NewComputePipelineStateCompletionHandlerFunction& completionHandler) {
+void Device::newComputePipelineState(const Function* pFunction,
+                                     const NewComputePipelineStateCompletionHandlerFunction& completionHandler) {
     ScopedPool pool;
     NS::Error* error = nullptr;
     auto state = NS::TransferPtr(newComputePipelineState(pFunction, &error));
@@ -148,40 +156,79 @@ void Device::newComputePipelineState(const ComputePipelineDescriptor* pDescripto
 }
 
 NS::Array* ComputePipelineReflection::arguments() const {
-    return make_bindings(state_of<ReflectionState>(this).code->function, true)->autorelease();
+    return make_bindings(state_of<ReflectionState>(this).code->function)->autorelease();
 }
 NS::Array* ComputePipelineReflection::bindings() const {
-    return make_bindings(state_of<ReflectionState>(this).code->function, false)->autorelease();
+    return make_bindings(state_of<ReflectionState>(this).code->function)->autorelease();
 }
 
-Device* ComputePipelineState::device() const { return device_pointer(); }
-NS::String* ComputePipelineState::label() const { return autoreleased<NS::String>(pipeline(this).label); }
-NS::UInteger ComputePipelineState::maxTotalThreadsPerThreadgroup() const { return pipeline(this).max_threads; }
+Device* ComputePipelineState::device() const {
+    return device_pointer();
+}
+NS::String* ComputePipelineState::label() const {
+    return autoreleased<NS::String>(pipeline(this).label);
+}
+NS::UInteger ComputePipelineState::maxTotalThreadsPerThreadgroup() const {
+    return pipeline(this).max_threads;
+}
 ComputePipelineReflection* ComputePipelineState::reflection() const {
     return autoreleased<ComputePipelineReflection>(new_reflection(pipeline(this)));
 }
-NS::UInteger ComputePipelineState::staticThreadgroupMemoryLength() const { return pipeline(this).code->static_threadgroup_memory; }
-bool ComputePipelineState::supportIndirectCommandBuffers() const { return false; }
-NS::UInteger ComputePipelineState::threadExecutionWidth() const { return compiler::simd_width; }
-
-ComputePipelineDescriptor* ComputePipelineDescriptor::alloc() { return public_of<ComputePipelineDescriptor>(new DescriptorState); }
-ComputePipelineDescriptor* ComputePipelineDescriptor::init() { return this; }
-void ComputePipelineDescriptor::reset() { values(this) = {}; }
-Function* ComputePipelineDescriptor::computeFunction() const { return public_of<Function>(values(this).function.get()); }
-NS::String* ComputePipelineDescriptor::label() const { return autoreleased<NS::String>(values(this).label); }
-NS::UInteger ComputePipelineDescriptor::maxCallStackDepth() const { return values(this).call_depth; }
-NS::UInteger ComputePipelineDescriptor::maxTotalThreadsPerThreadgroup() const { return values(this).max_threads; }
-void ComputePipelineDescriptor::setComputeFunction(const Function* computeFunction) {
-    values(this).function = Reference<FunctionState>::share(computeFunction ? &state_of<FunctionState>(computeFunction) : nullptr);
+NS::UInteger ComputePipelineState::staticThreadgroupMemoryLength() const {
+    return pipeline(this).code->static_threadgroup_memory;
 }
-void ComputePipelineDescriptor::setLabel(const NS::String* label) { values(this).label = label_of(label); }
-void ComputePipelineDescriptor::setMaxCallStackDepth(NS::UInteger depth) { values(this).call_depth = depth; }
-void ComputePipelineDescriptor::setMaxTotalThreadsPerThreadgroup(NS::UInteger threads) { values(this).max_threads = threads; }
-void ComputePipelineDescriptor::setSupportIndirectCommandBuffers(bool support) { values(this).indirect = support; }
+bool ComputePipelineState::supportIndirectCommandBuffers() const {
+    return false;
+}
+NS::UInteger ComputePipelineState::threadExecutionWidth() const {
+    return compiler::simd_width;
+}
+
+ComputePipelineDescriptor* ComputePipelineDescriptor::alloc() {
+    return public_of<ComputePipelineDescriptor>(new DescriptorState);
+}
+ComputePipelineDescriptor* ComputePipelineDescriptor::init() {
+    return this;
+}
+void ComputePipelineDescriptor::reset() {
+    values(this) = {};
+}
+Function* ComputePipelineDescriptor::computeFunction() const {
+    return public_of<Function>(values(this).function.get());
+}
+NS::String* ComputePipelineDescriptor::label() const {
+    return autoreleased<NS::String>(values(this).label);
+}
+NS::UInteger ComputePipelineDescriptor::maxCallStackDepth() const {
+    return values(this).call_depth;
+}
+NS::UInteger ComputePipelineDescriptor::maxTotalThreadsPerThreadgroup() const {
+    return values(this).max_threads;
+}
+void ComputePipelineDescriptor::setComputeFunction(const Function* computeFunction) {
+    values(this).function =
+        Reference<FunctionState>::share(computeFunction ? &state_of<FunctionState>(computeFunction) : nullptr);
+}
+void ComputePipelineDescriptor::setLabel(const NS::String* label) {
+    values(this).label = label_of(label);
+}
+void ComputePipelineDescriptor::setMaxCallStackDepth(NS::UInteger depth) {
+    values(this).call_depth = depth;
+}
+void ComputePipelineDescriptor::setMaxTotalThreadsPerThreadgroup(NS::UInteger threads) {
+    values(this).max_threads = threads;
+}
+void ComputePipelineDescriptor::setSupportIndirectCommandBuffers(bool support) {
+    values(this).indirect = support;
+}
 void ComputePipelineDescriptor::setThreadGroupSizeIsMultipleOfThreadExecutionWidth(bool whole) {
     values(this).whole_simd_groups = whole;
 }
-bool ComputePipelineDescriptor::supportIndirectCommandBuffers() const { return values(this).indirect; }
-bool ComputePipelineDescriptor::threadGroupSizeIsMultipleOfThreadExecutionWidth() const { return values(this).whole_simd_groups; }
+bool ComputePipelineDescriptor::supportIndirectCommandBuffers() const {
+    return values(this).indirect;
+}
+bool ComputePipelineDescriptor::threadGroupSizeIsMultipleOfThreadExecutionWidth() const {
+    return values(this).whole_simd_groups;
+}
 
 } // namespace MTL

@@ -19,14 +19,18 @@ namespace {
 std::size_t sequence_length(std::string_view text) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const unsigned lead = byte(0);
-    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    const std::size_t length = lead < 0x80                   ? 1
+                               : lead >= 0xc2 && lead < 0xe0 ? 2
+                               : lead >= 0xe0 && lead < 0xf0 ? 3
+                               : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                             : 0;
     if (length == 0 || length > text.size())
         return 0;
     for (std::size_t i = 1; i < length; ++i)
         if ((byte(i) & 0xc0) != 0x80)
             return 0;
-    const bool bad_second = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) || (lead == 0xf0 && byte(1) < 0x90) ||
-                            (lead == 0xf4 && byte(1) > 0x8f);
+    const bool bad_second = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) ||
+                            (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f);
     return length > 1 && bad_second ? 0 : length;
 }
 
@@ -81,7 +85,9 @@ std::u16string utf16(std::string_view text) {
     return units;
 }
 
-char16_t lower(char16_t c) { return c >= 'A' && c <= 'Z' ? static_cast<char16_t>(c + 32) : c; }
+char16_t lower(char16_t c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char16_t>(c + 32) : c;
+}
 
 std::u16string lower(std::u16string text) {
     for (char16_t& c : text)
@@ -89,7 +95,9 @@ std::u16string lower(std::u16string text) {
     return text;
 }
 
-const std::string& text(const NS::String* string) { return state_of<StringState>(string).text; }
+const std::string& text(const NS::String* string) {
+    return state_of<StringState>(string).text;
+}
 
 NS::String* initialized(NS::String* self, std::optional<std::string> text) {
     if (!text) {
@@ -119,20 +127,30 @@ String* Private::constantString(const char* utf8, std::size_t length) {
     return public_of<String>(state);
 }
 
-String* String::string() { return autoreleased_string(""); }
+String* String::string() {
+    return autoreleased_string("");
+}
 
-String* String::string(const String* pString) { return autoreleased_string(text_of(pString)); }
+String* String::string(const String* pString) {
+    return autoreleased_string(text_of(pString));
+}
 
 String* String::string(const char* pString, StringEncoding encoding) {
     String* result = alloc()->init(pString, encoding);
     return result ? result->autorelease() : nullptr;
 }
 
-String* String::alloc() { return public_of<String>(make_string("")); }
+String* String::alloc() {
+    return public_of<String>(make_string(""));
+}
 
-String* String::init() { return this; }
+String* String::init() {
+    return this;
+}
 
-String* String::init(const String* pString) { return initialized(this, text_of(pString)); }
+String* String::init(const String* pString) {
+    return initialized(this, text_of(pString));
+}
 
 String* String::init(const char* pString, StringEncoding encoding) {
     return initialized(this, pString ? decode(pString, encoding) : std::nullopt);
@@ -148,13 +166,16 @@ String* String::init(void* pBytes, UInteger len, StringEncoding encoding, bool f
 unichar String::character(UInteger index) const {
     const std::u16string units = utf16(metalki::api::text(this));
     if (index >= units.size()) {
-        violation("NS::String::character", "index " + std::to_string(index) + " is beyond length " + std::to_string(units.size()));
+        violation("NS::String::character",
+                  "index " + std::to_string(index) + " is beyond length " + std::to_string(units.size()));
         return 0;
     }
     return units[index];
 }
 
-UInteger String::length() const { return utf16(metalki::api::text(this)).size(); }
+UInteger String::length() const {
+    return utf16(metalki::api::text(this)).size();
+}
 
 const char* String::cString(StringEncoding encoding) const {
     const std::string& own = metalki::api::text(this);
@@ -162,11 +183,17 @@ const char* String::cString(StringEncoding encoding) const {
     return same_bytes ? own.c_str() : nullptr;
 }
 
-const char* String::utf8String() const { return metalki::api::text(this).c_str(); }
+const char* String::utf8String() const {
+    return metalki::api::text(this).c_str();
+}
 
-UInteger String::maximumLengthOfBytes(StringEncoding encoding) const { return length() * (encoding == UTF8StringEncoding ? 3 : 1); }
+UInteger String::maximumLengthOfBytes(StringEncoding encoding) const {
+    return length() * (encoding == UTF8StringEncoding ? 3 : 1);
+}
 
-UInteger String::lengthOfBytes(StringEncoding encoding) const { return cString(encoding) ? metalki::api::text(this).size() : 0; }
+UInteger String::lengthOfBytes(StringEncoding encoding) const {
+    return cString(encoding) ? metalki::api::text(this).size() : 0;
+}
 
 bool String::isEqualToString(const String* pString) const {
     return pString && metalki::api::text(this) == metalki::api::text(pString);
@@ -187,7 +214,9 @@ Range String::rangeOfString(const String* pString, StringCompareOptions options)
     return at == std::u16string::npos ? Range(NotFound, 0) : Range(at, what.size());
 }
 
-const char* String::fileSystemRepresentation() const { return utf8String(); }
+const char* String::fileSystemRepresentation() const {
+    return utf8String();
+}
 
 String* String::stringByAppendingString(const String* pString) const {
     return autoreleased_string(metalki::api::text(this) + text_of(pString));

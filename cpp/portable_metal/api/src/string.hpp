@@ -23,12 +23,20 @@ public:
 };
 
 // A new string that the caller owns.
-inline StringState* make_string(std::string_view text) { return new StringState(std::string(text)); }
-inline NS::String* autoreleased_string(std::string_view text) { return autoreleased<NS::String>(make_string(text)); }
-inline NS::String* constant_string(std::string_view text) { return NS::Private::constantString(text.data(), text.size()); }
+inline StringState* make_string(std::string_view text) {
+    return new StringState(std::string(text));
+}
+inline NS::String* autoreleased_string(std::string_view text) {
+    return autoreleased<NS::String>(make_string(text));
+}
+inline NS::String* constant_string(std::string_view text) {
+    return NS::Private::constantString(text.data(), text.size());
+}
 
 // Empty for null.
-inline std::string text_of(const NS::String* string) { return string ? state_of<StringState>(string).text : std::string(); }
+inline std::string text_of(const NS::String* string) {
+    return string ? state_of<StringState>(string).text : std::string();
+}
 
 // A label as API objects hold it.
 inline Reference<StringState> label_of(const NS::String* string) {

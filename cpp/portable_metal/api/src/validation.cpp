@@ -55,9 +55,13 @@ void setValidationHandler(std::function<void(const std::string& message)> handle
     metalki::api::handler_slot() = std::move(handler);
 }
 
-NS::UInteger unpooledAutoreleaseCount() { return metalki::api::unpooled_autoreleases(); }
+NS::UInteger unpooledAutoreleaseCount() {
+    return metalki::api::unpooled_autoreleases();
+}
 
-NS::UInteger liveObjectCount() { return metalki::api::live_objects(); }
+NS::UInteger liveObjectCount() {
+    return metalki::api::live_objects();
+}
 
 NS::ErrorDomain const LibraryErrorDomain = MTLSTR("MTLLibraryErrorDomain");
 NS::ErrorDomain const CommandBufferErrorDomain = MTLSTR("MTLCommandBufferErrorDomain");

@@ -11,7 +11,6 @@ class Device;
 
 class METALKI_API CommandQueue : public NS::Referencing<CommandQueue> {
 public:
-    // Blocks while the queue's maximum of uncompleted command buffers exists.
     CommandBuffer* commandBuffer();
     CommandBuffer* commandBuffer(const CommandBufferDescriptor* descriptor);
     CommandBuffer* commandBufferWithUnretainedReferences();

@@ -1,0 +1,330 @@
+// MTL::CommandQueue and MTL::CommandBuffer.
+#include <algorithm>
+#include <cstring>
+
+#include "commands.hpp"
+#include "validation.hpp"
+
+namespace metalki::api {
+namespace {
+
+constexpr std::size_t block_size = 16 * 1024;
+
+class QueueDescriptorState final : public ObjectState {
+public:
+    const char* class_name() const override { return "MTL::CommandQueueDescriptor"; }
+    ObjectState* copy() const override {
+        auto* other = new QueueDescriptorState;
+        other->limit = limit;
+        return other;
+    }
+    NS::UInteger limit = 64;
+};
+
+class BufferDescriptorState final : public ObjectState {
+public:
+    const char* class_name() const override { return "MTL::CommandBufferDescriptor"; }
+    ObjectState* copy() const override {
+        auto* other = new BufferDescriptorState;
+        other->retains = retains;
+        other->options = options;
+        return other;
+    }
+    bool retains = true;
+    MTL::CommandBufferErrorOption options = MTL::CommandBufferErrorOptionNone;
+};
+
+std::atomic<std::uint64_t> next_serial{1};
+
+CommandBufferState& buffer_of(const MTL::CommandBuffer* buffer) {
+    return state_of<CommandBufferState>(buffer);
+}
+QueueState& queue_of(const MTL::CommandQueue* queue) {
+    return state_of<QueueState>(queue);
+}
+
+bool can_encode(const CommandBufferState& buffer, const char* call) {
+    return require(!buffer.committed, call, "the command buffer has been committed already") &&
+           require(!buffer.open_encoder, call, "another encoder of the command buffer has not ended yet");
+}
+
+MTL::CommandBuffer* new_buffer(const MTL::CommandQueue* queue, bool retains) {
+    return autoreleased<MTL::CommandBuffer>(new CommandBufferState(queue_of(queue), retains));
+}
+
+template <class Encoder>
+Encoder* new_encoder(CommandBufferState& buffer, bool compute, MTL::DispatchType type, const char* call) {
+    return can_encode(buffer, call) ? autoreleased<Encoder>(new EncoderState(buffer, compute, type)) : nullptr;
+}
+
+void encode_event(CommandBufferState& buffer, Command::Kind kind, const MTL::Event* event, std::uint64_t value) {
+    Command command{kind};
+    command.event = &state_of<EventState>(event);
+    command.size = value;
+    // Events must outlive the wait even when the buffer retains nothing else.
+    command.event->retain();
+    buffer.storage->retained.push_back(command.event);
+    buffer.storage->commands.push_back(command);
+}
+
+} // namespace
+
+void* CommandStorage::store_bytes(const void* bytes, std::size_t length) {
+    const std::size_t size = (length + 15) & ~std::size_t{15};
+    if (blocks_used == 0 || block_used + size > block_size) {
+        if (blocks_used == blocks.size())
+            blocks.push_back(std::make_unique<std::byte[]>(block_size));
+        ++blocks_used;
+        block_used = 0;
+    }
+    void* place = blocks[blocks_used - 1].get() + block_used;
+    block_used += size;
+    return std::memcpy(place, bytes, length);
+}
+
+void CommandStorage::clear() {
+    commands.clear();
+    arguments.clear();
+    threadgroup_arguments.clear();
+    for (const ObjectState* object : retained)
+        object->release();
+    retained.clear();
+    block_used = blocks_used = 0;
+    if (blocks.size() > 4)
+        blocks.resize(4);
+}
+
+CommandBufferState::CommandBufferState(QueueState& owner, bool retains)
+    : queue(Reference<QueueState>::share(&owner)), serial(next_serial.fetch_add(1, std::memory_order_relaxed)),
+      retains(retains) {
+    std::lock_guard lock(owner.mutex);
+    if (owner.spare.empty()) {
+        storage = std::make_unique<CommandStorage>();
+    } else {
+        storage = std::move(owner.spare.back());
+        owner.spare.pop_back();
+    }
+}
+
+CommandBufferState::~CommandBufferState() {
+    if (storage)
+        storage->clear();
+    if (error)
+        error->release();
+    if (committed || status.load(std::memory_order_relaxed) != MTL::CommandBufferStatusEnqueued)
+        return;
+    // Enqueued but never committed: make way for the buffers behind it.
+    {
+        std::lock_guard lock(queue->mutex);
+        std::erase(queue->buffers, this);
+    }
+    wake_if_runnable(*queue);
+}
+
+void CommandBufferState::keep(const ObjectState& object) {
+    object.retain();
+    storage->retained.push_back(&object);
+}
+
+QueueState::~QueueState() = default;
+
+} // namespace metalki::api
+
+namespace MTL {
+
+using namespace metalki::api;
+
+CommandQueue* Device::newCommandQueue() {
+    return newCommandQueue(64);
+}
+CommandQueue* Device::newCommandQueue(NS::UInteger maxCommandBufferCount) {
+    if (!require(maxCommandBufferCount > 0, "MTL::Device::newCommandQueue", "maxCommandBufferCount is 0"))
+        return nullptr;
+    auto* state = new QueueState;
+    state->limit = maxCommandBufferCount;
+    return public_of<CommandQueue>(state);
+}
+CommandQueue* Device::newCommandQueue(const CommandQueueDescriptor* descriptor) {
+    if (!require(descriptor, "MTL::Device::newCommandQueue", "descriptor is null"))
+        return nullptr;
+    return newCommandQueue(descriptor->maxCommandBufferCount());
+}
+
+CommandQueueDescriptor* CommandQueueDescriptor::alloc() {
+    return public_of<CommandQueueDescriptor>(new QueueDescriptorState);
+}
+CommandQueueDescriptor* CommandQueueDescriptor::init() {
+    return this;
+}
+NS::UInteger CommandQueueDescriptor::maxCommandBufferCount() const {
+    return state_of<QueueDescriptorState>(this).limit;
+}
+void CommandQueueDescriptor::setMaxCommandBufferCount(NS::UInteger count) {
+    state_of<QueueDescriptorState>(this).limit = count;
+}
+
+CommandBuffer* CommandQueue::commandBuffer() {
+    return new_buffer(this, true);
+}
+CommandBuffer* CommandQueue::commandBuffer(const CommandBufferDescriptor* descriptor) {
+    if (!require(descriptor, "MTL::CommandQueue::commandBuffer", "descriptor is null"))
+        return nullptr;
+    return new_buffer(this, descriptor->retainedReferences());
+}
+CommandBuffer* CommandQueue::commandBufferWithUnretainedReferences() {
+    return new_buffer(this, false);
+}
+Device* CommandQueue::device() const {
+    return device_pointer();
+}
+void CommandQueue::insertDebugCaptureBoundary() {}
+NS::String* CommandQueue::label() const {
+    return autoreleased<NS::String>(queue_of(this).label);
+}
+void CommandQueue::setLabel(const NS::String* label) {
+    queue_of(this).label = label_of(label);
+}
+
+CommandBufferDescriptor* CommandBufferDescriptor::alloc() {
+    return public_of<CommandBufferDescriptor>(new BufferDescriptorState);
+}
+CommandBufferDescriptor* CommandBufferDescriptor::init() {
+    return this;
+}
+CommandBufferErrorOption CommandBufferDescriptor::errorOptions() const {
+    return state_of<BufferDescriptorState>(this).options;
+}
+bool CommandBufferDescriptor::retainedReferences() const {
+    return state_of<BufferDescriptorState>(this).retains;
+}
+void CommandBufferDescriptor::setErrorOptions(CommandBufferErrorOption options) {
+    state_of<BufferDescriptorState>(this).options = options;
+}
+void CommandBufferDescriptor::setRetainedReferences(bool retains) {
+    state_of<BufferDescriptorState>(this).retains = retains;
+}
+
+CFTimeInterval CommandBuffer::GPUEndTime() const {
+    return status() >= CommandBufferStatusCompleted ? buffer_of(this).end : 0;
+}
+CFTimeInterval CommandBuffer::GPUStartTime() const {
+    return status() >= CommandBufferStatusScheduled ? buffer_of(this).start : 0;
+}
+CFTimeInterval CommandBuffer::kernelEndTime() const {
+    return GPUStartTime();
+}
+CFTimeInterval CommandBuffer::kernelStartTime() const {
+    return GPUStartTime();
+}
+
+void CommandBuffer::addCompletedHandler(const HandlerFunction& function) {
+    constexpr const char* call = "MTL::CommandBuffer::addCompletedHandler";
+    auto& state = buffer_of(this);
+    if (require(!state.committed, call, "the command buffer has been committed already") &&
+        require(static_cast<bool>(function), call, "the handler is empty"))
+        state.completed_handlers.push_back(function);
+}
+void CommandBuffer::addScheduledHandler(const HandlerFunction& function) {
+    constexpr const char* call = "MTL::CommandBuffer::addScheduledHandler";
+    auto& state = buffer_of(this);
+    if (require(!state.committed, call, "the command buffer has been committed already") &&
+        require(static_cast<bool>(function), call, "the handler is empty"))
+        state.scheduled_handlers.push_back(function);
+}
+
+BlitCommandEncoder* CommandBuffer::blitCommandEncoder() {
+    return new_encoder<BlitCommandEncoder>(buffer_of(this), false, DispatchTypeSerial,
+                                           "MTL::CommandBuffer::blitCommandEncoder");
+}
+ComputeCommandEncoder* CommandBuffer::computeCommandEncoder() {
+    return computeCommandEncoder(DispatchTypeSerial);
+}
+ComputeCommandEncoder* CommandBuffer::computeCommandEncoder(DispatchType dispatchType) {
+    return new_encoder<ComputeCommandEncoder>(buffer_of(this), true, dispatchType, "MTL::CommandBuffer::computeCommandEncoder");
+}
+
+CommandQueue* CommandBuffer::commandQueue() const {
+    return public_of<CommandQueue>(buffer_of(this).queue.get());
+}
+Device* CommandBuffer::device() const {
+    return device_pointer();
+}
+
+void CommandBuffer::enqueue() {
+    constexpr const char* call = "MTL::CommandBuffer::enqueue";
+    auto& state = buffer_of(this);
+    if (!require(!state.committed, call, "the command buffer has been committed already") ||
+        !require(status() == CommandBufferStatusNotEnqueued, call, "the command buffer has been enqueued already"))
+        return;
+    std::lock_guard lock(state.queue->mutex);
+    state.queue->buffers.push_back(&state);
+    state.status.store(CommandBufferStatusEnqueued, std::memory_order_release);
+}
+
+void CommandBuffer::commit() {
+    constexpr const char* call = "MTL::CommandBuffer::commit";
+    auto& state = buffer_of(this);
+    if (require(!state.committed, call, "the command buffer has been committed already") &&
+        require(!state.open_encoder, call, "an encoder of the command buffer has not ended yet") &&
+        require(!state.abandoned_encoder, call, "an encoder of the command buffer was released without endEncoding"))
+        metalki::api::commit(state);
+}
+
+void CommandBuffer::encodeSignalEvent(const Event* event, std::uint64_t value) {
+    constexpr const char* call = "MTL::CommandBuffer::encodeSignalEvent";
+    if (!can_encode(buffer_of(this), call) || !require(event, call, "event is null"))
+        return;
+    const auto current = state_of<EventState>(event).value.load(std::memory_order_acquire);
+    if (require(value > current, call, [&] {
+            return "value " + std::to_string(value) + " is not above the current value " + std::to_string(current) +
+                   " of the event";
+        }))
+        encode_event(buffer_of(this), Command::Kind::signal, event, value);
+}
+void CommandBuffer::encodeWait(const Event* event, std::uint64_t value) {
+    constexpr const char* call = "MTL::CommandBuffer::encodeWait";
+    if (can_encode(buffer_of(this), call) && require(event, call, "event is null"))
+        encode_event(buffer_of(this), Command::Kind::wait, event, value);
+}
+
+NS::Error* CommandBuffer::error() const {
+    return status() == CommandBufferStatusError ? buffer_of(this).error : nullptr;
+}
+CommandBufferErrorOption CommandBuffer::errorOptions() const {
+    return CommandBufferErrorOptionNone;
+}
+NS::String* CommandBuffer::label() const {
+    return autoreleased<NS::String>(buffer_of(this).label);
+}
+void CommandBuffer::setLabel(const NS::String* label) {
+    buffer_of(this).label = label_of(label);
+}
+void CommandBuffer::pushDebugGroup(const NS::String* string) {
+    if (require(string, "MTL::CommandBuffer::pushDebugGroup", "string is null"))
+        ++buffer_of(this).debug_groups;
+}
+void CommandBuffer::popDebugGroup() {
+    if (require(buffer_of(this).debug_groups > 0, "MTL::CommandBuffer::popDebugGroup", "no debug group is open"))
+        --buffer_of(this).debug_groups;
+}
+bool CommandBuffer::retainedReferences() const {
+    return buffer_of(this).retains;
+}
+CommandBufferStatus CommandBuffer::status() const {
+    return static_cast<CommandBufferStatus>(buffer_of(this).status.load(std::memory_order_acquire));
+}
+
+void CommandBuffer::waitUntilCompleted() {
+    if (require(buffer_of(this).committed, "MTL::CommandBuffer::waitUntilCompleted",
+                "the command buffer has not been committed"))
+        wait_completed(buffer_of(this));
+}
+void CommandBuffer::waitUntilScheduled() {
+    auto& state = buffer_of(this);
+    if (!require(state.committed, "MTL::CommandBuffer::waitUntilScheduled", "the command buffer has not been committed"))
+        return;
+    for (auto now = state.status.load(); now < CommandBufferStatusScheduled; now = state.status.load())
+        state.status.wait(now);
+}
+
+} // namespace MTL

@@ -1,0 +1,136 @@
+// State of queues, command buffers, encoders and events.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "device.hpp"
+
+namespace metalki::api {
+
+class QueueState;
+class CommandBufferState;
+class EventState;
+
+struct Command {
+    enum class Kind : std::uint8_t { dispatch, dispatch_indirect, copy, fill, signal, wait };
+    Kind kind;
+    std::uint8_t fill_value = 0;
+    std::uint32_t argument_count = 0, first_argument = 0;
+    std::uint32_t threadgroup_count = 0, first_threadgroup = 0;
+    compiler::Uint3 grid{}, threadgroup{};
+    const compiler::KernelCode* code = nullptr;
+    EventState* event = nullptr;
+    const void* source = nullptr; // copies; the indirect arguments
+    void* destination = nullptr;
+    std::uint64_t size = 0; // bytes, or the value of an event
+};
+
+// Memory of encoded commands; recycled from one command buffer to the next.
+struct CommandStorage {
+    std::vector<Command> commands;
+    std::vector<void*> arguments;
+    std::vector<cpu::ThreadgroupArgument> threadgroup_arguments;
+    std::vector<const ObjectState*> retained;
+    std::vector<std::unique_ptr<std::byte[]>> blocks; // bytes of setBytes, in blocks that never move
+    std::size_t block_used = 0, blocks_used = 0;
+
+    void* store_bytes(const void* bytes, std::size_t length);
+    void clear(); // releases what it retained
+};
+
+class EncoderState final : public ObjectState {
+public:
+    EncoderState(CommandBufferState& buffer, bool compute, MTL::DispatchType type);
+    const char* class_name() const override { return compute ? "MTL::ComputeCommandEncoder" : "MTL::BlitCommandEncoder"; }
+    void last_reference_gone() override;
+
+    struct Binding {
+        std::byte* address = nullptr;       // null: nothing bound
+        std::size_t offset = 0, length = 0; // length of the whole buffer
+    };
+    Reference<CommandBufferState> buffer;
+    bool compute;
+    MTL::DispatchType dispatch_type;
+    bool ended = false;
+    int debug_groups = 0;
+    const PipelineState* pipeline = nullptr;
+    std::array<Binding, buffer_slots> bindings{};
+    std::array<std::uint32_t, buffer_slots> threadgroup_lengths{};
+    Reference<StringState> label;
+};
+
+class CommandBufferState final : public ObjectState {
+public:
+    CommandBufferState(QueueState& queue, bool retains);
+    ~CommandBufferState() override;
+    const char* class_name() const override { return "MTL::CommandBuffer"; }
+    void keep(const ObjectState& object);
+    void set_status(MTL::CommandBufferStatus value) {
+        status.store(value, std::memory_order_release);
+        status.notify_all();
+    }
+
+    Reference<QueueState> queue;
+    std::unique_ptr<CommandStorage> storage;
+    const std::uint64_t serial;
+    const bool retains;
+    std::atomic<NS::UInteger> status{MTL::CommandBufferStatusNotEnqueued};
+    std::atomic<bool> finished{false}; // completed, and its handlers have run
+    bool committed = false, open_encoder = false, abandoned_encoder = false, scheduled = false;
+    std::size_t next_command = 0;
+    std::vector<MTL::HandlerFunction> scheduled_handlers, completed_handlers;
+    std::string fault;
+    NS::Error* error = nullptr;
+    double start = 0, end = 0;
+    int debug_groups = 0;
+    Reference<StringState> label;
+};
+
+class QueueState final : public ObjectState {
+public:
+    const char* class_name() const override { return "MTL::CommandQueue"; }
+    ~QueueState() override;
+
+    enum class Phase { idle, ready, running, parked };
+    std::mutex mutex;
+    Phase phase = Phase::idle;
+    std::deque<CommandBufferState*> buffers;   // enqueued order; committed ones are retained
+    std::deque<CommandBufferState*> completed; // wait for their handlers
+    bool running_handlers = false;
+    NS::UInteger limit = 64;
+    std::vector<std::unique_ptr<CommandStorage>> spare;
+    Reference<StringState> label;
+};
+
+class EventState final : public ObjectState {
+public:
+    explicit EventState(bool shared) : shared(shared) {}
+    const char* class_name() const override { return shared ? "MTL::SharedEvent" : "MTL::Event"; }
+    // Raises the value and lets everything that waits for it go on.
+    void signal(std::uint64_t value);
+    // True when the value is there already; otherwise the queue is resumed later.
+    bool reached_or_wait(std::uint64_t value, QueueState& queue);
+
+    struct Listener {
+        std::uint64_t value;
+        MTL::SharedEventNotificationFunction function;
+    };
+    const bool shared;
+    std::atomic<std::uint64_t> value{0};
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<std::pair<std::uint64_t, Reference<QueueState>>> waiting;
+    std::vector<Listener> listeners;
+    Reference<StringState> label;
+};
+
+// Scheduling.
+void commit(CommandBufferState& buffer);
+void wait_completed(CommandBufferState& buffer);
+void resume(QueueState& queue); // an event that the parked queue waited for is there
+void wake_if_runnable(QueueState& queue);
+bool forked_after_use();
+
+} // namespace metalki::api

@@ -1,0 +1,163 @@
+// MTL::Event, SharedEvent and Fence.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "commands.hpp"
+#include "validation.hpp"
+
+namespace metalki::api {
+namespace {
+
+class FenceState final : public ObjectState {
+public:
+    const char* class_name() const override { return "MTL::Fence"; }
+    Reference<StringState> label;
+};
+
+class ListenerState final : public ObjectState {
+public:
+    const char* class_name() const override { return "MTL::SharedEventListener"; }
+};
+
+void notify(EventState& event, const EventState::Listener& listener) {
+    try {
+        listener.function(public_of<MTL::SharedEvent>(&event), listener.value);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "metalki: a listener of a shared event threw: %s\n", error.what());
+    } catch (...) {
+        std::fprintf(stderr, "metalki: a listener of a shared event threw\n");
+    }
+}
+
+EventState& event_of(const MTL::Event* event) {
+    return state_of<EventState>(event);
+}
+
+} // namespace
+
+void EventState::signal(std::uint64_t new_value) {
+    std::vector<std::pair<std::uint64_t, Reference<QueueState>>> resumed;
+    std::vector<Listener> called;
+    {
+        std::lock_guard lock(mutex);
+        if (new_value <= value.load(std::memory_order_relaxed))
+            return;
+        value.store(new_value, std::memory_order_release);
+        const auto due =
+            std::stable_partition(waiting.begin(), waiting.end(), [&](const auto& w) { return w.first > new_value; });
+        std::move(due, waiting.end(), std::back_inserter(resumed));
+        waiting.erase(due, waiting.end());
+        const auto heard =
+            std::stable_partition(listeners.begin(), listeners.end(), [&](const auto& l) { return l.value > new_value; });
+        std::move(heard, listeners.end(), std::back_inserter(called));
+        listeners.erase(heard, listeners.end());
+        changed.notify_all();
+    }
+    for (auto& [needed, queue] : resumed)
+        resume(*queue);
+    if (called.empty())
+        return;
+    ScopedPool pool;
+    for (const Listener& listener : called)
+        notify(*this, listener);
+}
+
+bool EventState::reached_or_wait(std::uint64_t needed, QueueState& queue) {
+    std::lock_guard lock(mutex);
+    if (value.load(std::memory_order_relaxed) >= needed)
+        return true;
+    waiting.emplace_back(needed, Reference<QueueState>::share(&queue));
+    return false;
+}
+
+} // namespace metalki::api
+
+namespace MTL {
+
+using namespace metalki::api;
+
+Event* Device::newEvent() {
+    return public_of<Event>(new EventState(false));
+}
+SharedEvent* Device::newSharedEvent() {
+    return public_of<SharedEvent>(new EventState(true));
+}
+Fence* Device::newFence() {
+    return public_of<Fence>(new FenceState);
+}
+
+MTL::Device* Event::device() const {
+    return device_pointer();
+}
+NS::String* Event::label() const {
+    return autoreleased<NS::String>(event_of(this).label);
+}
+void Event::setLabel(const NS::String* label) {
+    event_of(this).label = label_of(label);
+}
+
+SharedEventListener* SharedEventListener::alloc() {
+    return public_of<SharedEventListener>(new ListenerState);
+}
+SharedEventListener* SharedEventListener::init() {
+    return this;
+}
+SharedEventListener* SharedEventListener::sharedListener() {
+    static ListenerState* const listener = [] {
+        auto* state = new ListenerState;
+        state->make_immortal();
+        return state;
+    }();
+    return public_of<SharedEventListener>(listener);
+}
+
+void SharedEvent::notifyListener(const SharedEventListener* listener, std::uint64_t value,
+                                 const SharedEventNotificationFunction& function) {
+    constexpr const char* call = "MTL::SharedEvent::notifyListener";
+    if (!require(listener, call, "listener is null") || !require(static_cast<bool>(function), call, "function is empty"))
+        return;
+    EventState& event = event_of(this);
+    {
+        std::lock_guard lock(event.mutex);
+        if (event.value.load(std::memory_order_relaxed) < value) {
+            event.listeners.push_back({value, function});
+            return;
+        }
+    }
+    notify(event, {value, function});
+}
+
+void SharedEvent::setSignaledValue(std::uint64_t signaledValue) {
+    EventState& event = event_of(this);
+    const auto current = event.value.load(std::memory_order_acquire);
+    if (require(signaledValue >= current, "MTL::SharedEvent::setSignaledValue", [&] {
+            return "value " + std::to_string(signaledValue) + " is below the current value " + std::to_string(current);
+        }))
+        event.signal(signaledValue);
+}
+
+std::uint64_t SharedEvent::signaledValue() const {
+    return event_of(this).value.load(std::memory_order_acquire);
+}
+
+bool SharedEvent::waitUntilSignaledValue(std::uint64_t value, std::uint64_t milliseconds) {
+    EventState& event = event_of(this);
+    const auto reached = [&] { return event.value.load(std::memory_order_relaxed) >= value; };
+    // More than a year counts as for ever: larger times overflow the clock.
+    constexpr std::uint64_t year = 31'536'000'000;
+    std::unique_lock lock(event.mutex);
+    return event.changed.wait_for(lock, std::chrono::milliseconds(std::min(milliseconds, year)), reached);
+}
+
+MTL::Device* Fence::device() const {
+    return device_pointer();
+}
+NS::String* Fence::label() const {
+    return autoreleased<NS::String>(state_of<FenceState>(this).label);
+}
+void Fence::setLabel(const NS::String* label) {
+    state_of<FenceState>(this).label = label_of(label);
+}
+
+} // namespace MTL

@@ -1,0 +1,393 @@
+// Runs committed command buffers: in order within a queue, queues side by side, on few threads or on the waiting one.
+#include <pthread.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "Metal/MetalkiValidation.hpp"
+#include "commands.hpp"
+#include "validation.hpp"
+
+namespace metalki::api {
+namespace {
+
+constexpr unsigned max_drivers = 4;
+
+thread_local bool in_completed_handler = false;
+thread_local const QueueState* owned_queue = nullptr;
+
+std::atomic<bool> used{false};
+std::atomic<bool> forked{false};
+
+struct Scheduler {
+    std::mutex mutex;
+    std::condition_variable work, gone;
+    std::deque<QueueState*> ready; // each retained
+    unsigned drivers = 0, idle = 0;
+    bool stopping = false;
+};
+
+void stop_at_exit();
+
+// Never destroyed: threads may outlive static destructors.
+Scheduler& scheduler() {
+    static Scheduler* const instance = [] {
+        pthread_atfork(nullptr, nullptr, [] { forked.store(used.load()); });
+        std::atexit(stop_at_exit);
+        return new Scheduler;
+    }();
+    return *instance;
+}
+
+cpu::Executor& executor() {
+    static cpu::Executor* const instance = new cpu::Executor(cpu::usable_cores());
+    return *instance;
+}
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void call_handler(const MTL::HandlerFunction& handler, CommandBufferState& buffer) {
+    try {
+        handler(public_of<MTL::CommandBuffer>(&buffer));
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "metalki: a command buffer handler threw: %s\n", error.what());
+    } catch (...) {
+        std::fprintf(stderr, "metalki: a command buffer handler threw\n");
+    }
+}
+
+void run_dispatch(CommandBufferState& buffer, const Command& command) {
+    const CommandStorage& storage = *buffer.storage;
+    cpu::Dispatch dispatch;
+    dispatch.code = command.code;
+    dispatch.arguments = {storage.arguments.data() + command.first_argument, command.argument_count};
+    dispatch.threadgroup_arguments = {storage.threadgroup_arguments.data() + command.first_threadgroup,
+                                      command.threadgroup_count};
+    dispatch.grid = command.grid;
+    dispatch.threadgroup = command.threadgroup;
+    if (command.kind == Command::Kind::dispatch_indirect) {
+        std::uint32_t groups[3];
+        std::memcpy(groups, command.source, sizeof groups);
+        const std::uint32_t sizes[3] = {command.threadgroup.x, command.threadgroup.y, command.threadgroup.z};
+        for (int axis = 0; axis < 3; ++axis) {
+            if (groups[axis] == 0)
+                return;
+            if (static_cast<std::uint64_t>(groups[axis]) * sizes[axis] > UINT32_MAX) {
+                buffer.fault = "the indirect dispatch asks for more than 4294967295 threads along one axis";
+                return;
+            }
+        }
+        dispatch.grid = {groups[0] * sizes[0], groups[1] * sizes[1], groups[2] * sizes[2]};
+    }
+    if (auto fault = executor().run(dispatch))
+        buffer.fault = "kernel \"" + command.code->function.name + "\": " + fault->message;
+}
+
+// False when the queue now waits for an event.
+bool run_command(CommandBufferState& buffer, const Command& command) {
+    switch (command.kind) {
+    case Command::Kind::signal: // also after a fault, so that nobody waits for ever
+        command.event->signal(command.size);
+        return true;
+    case Command::Kind::wait: {
+        QueueState& queue = *buffer.queue;
+        if (!buffer.fault.empty() || command.event->value.load(std::memory_order_acquire) >= command.size)
+            return true;
+        {
+            std::lock_guard lock(queue.mutex);
+            queue.phase = QueueState::Phase::parked;
+        }
+        if (!command.event->reached_or_wait(command.size, queue))
+            return false;
+        std::lock_guard lock(queue.mutex);
+        queue.phase = QueueState::Phase::running;
+        return true;
+    }
+    default:
+        break;
+    }
+    if (!buffer.fault.empty())
+        return true;
+    if (command.kind == Command::Kind::copy)
+        std::memcpy(command.destination, command.source, command.size);
+    else if (command.kind == Command::Kind::fill)
+        std::memset(command.destination, command.fill_value, command.size);
+    else
+        run_dispatch(buffer, command);
+    return true;
+}
+
+void start(CommandBufferState& buffer) {
+    if (buffer.scheduled)
+        return;
+    buffer.scheduled = true;
+    buffer.start = now();
+    buffer.set_status(MTL::CommandBufferStatusScheduled);
+    for (const auto& handler : buffer.scheduled_handlers)
+        call_handler(handler, buffer);
+}
+
+bool execute(CommandBufferState& buffer) {
+    start(buffer);
+    while (buffer.next_command < buffer.storage->commands.size()) {
+        // Counted first: once parked, another thread may go on with the buffer.
+        const std::size_t index = buffer.next_command++;
+        try {
+            if (!run_command(buffer, buffer.storage->commands[index]))
+                return false;
+        } catch (const std::exception& error) {
+            buffer.fault = error.what();
+        }
+    }
+    return true;
+}
+
+MTL::CommandBufferError error_code(const std::string& message) {
+    if (message.find("stack") != std::string::npos)
+        return MTL::CommandBufferErrorStackOverflow;
+    if (message.find("access") != std::string::npos || message.find("address") != std::string::npos)
+        return MTL::CommandBufferErrorPageFault;
+    return MTL::CommandBufferErrorInternal;
+}
+
+void set_result(CommandBufferState& buffer) {
+    buffer.end = now();
+    if (!buffer.fault.empty())
+        buffer.error = make_error(MTL::CommandBufferErrorDomain, error_code(buffer.fault), buffer.fault);
+    buffer.set_status(buffer.error ? MTL::CommandBufferStatusError : MTL::CommandBufferStatusCompleted);
+}
+
+void finish(CommandBufferState& buffer) {
+    buffer.finished.store(true, std::memory_order_release);
+    buffer.finished.notify_all();
+}
+
+// One thread at a time, so that handlers of a queue run in order of completion.
+void run_handlers(QueueState& queue) {
+    std::unique_lock lock(queue.mutex);
+    if (queue.running_handlers)
+        return;
+    queue.running_handlers = true;
+    const bool outer = std::exchange(in_completed_handler, true);
+    while (!queue.completed.empty()) {
+        auto buffer = Reference<CommandBufferState>::adopt(queue.completed.front());
+        queue.completed.pop_front();
+        lock.unlock();
+        {
+            ScopedPool pool;
+            for (const auto& handler : buffer->completed_handlers)
+                call_handler(handler, *buffer);
+            buffer->completed_handlers.clear();
+        }
+        finish(*buffer);
+        buffer = {};
+        lock.lock();
+    }
+    in_completed_handler = outer;
+    queue.running_handlers = false;
+}
+
+CommandBufferState* runnable_head(const QueueState& queue) {
+    return !queue.buffers.empty() && queue.buffers.front()->committed ? queue.buffers.front() : nullptr;
+}
+
+void drive();
+
+void push_ready(QueueState& queue) {
+    Scheduler& s = scheduler();
+    queue.retain();
+    bool start_driver = false;
+    {
+        std::lock_guard lock(s.mutex);
+        s.ready.push_back(&queue);
+        start_driver = s.idle == 0 && s.drivers < max_drivers && !s.stopping;
+        if (start_driver)
+            ++s.drivers;
+    }
+    s.work.notify_one();
+    if (!start_driver)
+        return;
+    try {
+        std::thread(drive).detach();
+    } catch (const std::system_error&) {
+        // Whoever waits runs the work instead.
+        std::lock_guard lock(s.mutex);
+        --s.drivers;
+    }
+}
+
+// Runs the queue, which the caller has marked as running, until it is empty, parked, or `until` has completed.
+void run_owned(QueueState& queue, const CommandBufferState* until) {
+    const auto keep = Reference<QueueState>::share(&queue);
+    const QueueState* outer = std::exchange(owned_queue, &queue);
+    for (;;) {
+        CommandBufferState* head = nullptr;
+        {
+            std::lock_guard lock(queue.mutex);
+            head = runnable_head(queue);
+            if (!head) {
+                queue.phase = QueueState::Phase::idle;
+                break;
+            }
+        }
+        if (!execute(*head))
+            break;
+        auto buffer = Reference<CommandBufferState>::adopt(head);
+        set_result(*buffer);
+        buffer->storage->clear();
+        bool handlers = false, more = false;
+        const bool stop = head == until;
+        {
+            std::lock_guard lock(queue.mutex);
+            queue.buffers.pop_front();
+            if (queue.spare.size() < 8)
+                queue.spare.push_back(std::move(buffer->storage));
+            handlers = !buffer->completed_handlers.empty() || !queue.completed.empty() || queue.running_handlers;
+            if (handlers)
+                queue.completed.push_back(buffer.hand_out());
+            more = runnable_head(queue) != nullptr;
+            if (handlers || stop)
+                queue.phase = more ? QueueState::Phase::ready : QueueState::Phase::idle;
+        }
+        if (buffer)
+            finish(*buffer);
+        if (!handlers && !stop)
+            continue;
+        // Handlers may wait for later buffers of this queue: let go of it first.
+        owned_queue = outer;
+        if (more)
+            push_ready(queue);
+        if (handlers)
+            run_handlers(queue);
+        return;
+    }
+    owned_queue = outer;
+}
+
+void drive() {
+    Scheduler& s = scheduler();
+    std::unique_lock lock(s.mutex);
+    for (;;) {
+        ++s.idle;
+        s.work.wait(lock, [&] { return s.stopping || !s.ready.empty(); });
+        --s.idle;
+        if (s.stopping)
+            break;
+        auto queue = Reference<QueueState>::adopt(s.ready.front());
+        s.ready.pop_front();
+        lock.unlock();
+        bool mine = false;
+        {
+            std::lock_guard queue_lock(queue->mutex);
+            mine = queue->phase == QueueState::Phase::ready;
+            if (mine)
+                queue->phase = QueueState::Phase::running;
+        }
+        if (mine) {
+            ScopedPool pool;
+            run_owned(*queue, nullptr);
+        }
+        queue = {};
+        lock.lock();
+    }
+    --s.drivers;
+    s.gone.notify_all();
+}
+
+// Lets drivers end what they are doing; work that takes longer than a second is abandoned with the process.
+void stop_at_exit() {
+    if (forked.load())
+        return;
+    Scheduler& s = scheduler();
+    std::unique_lock lock(s.mutex);
+    s.stopping = true;
+    s.work.notify_all();
+    s.gone.wait_for(lock, std::chrono::seconds(1), [&] { return s.drivers == 0; });
+}
+
+// Takes the queue over when nobody runs it.
+bool take(QueueState& queue) {
+    std::lock_guard lock(queue.mutex);
+    const bool free = queue.phase == QueueState::Phase::ready || queue.phase == QueueState::Phase::idle;
+    if (!free || !runnable_head(queue))
+        return false;
+    queue.phase = QueueState::Phase::running;
+    return true;
+}
+
+} // namespace
+
+bool forked_after_use() {
+    return forked.load(std::memory_order_relaxed);
+}
+
+void wake_if_runnable(QueueState& queue) {
+    {
+        std::lock_guard lock(queue.mutex);
+        if (queue.phase != QueueState::Phase::idle || !runnable_head(queue))
+            return;
+        queue.phase = QueueState::Phase::ready;
+    }
+    push_ready(queue);
+}
+
+void resume(QueueState& queue) {
+    {
+        std::lock_guard lock(queue.mutex);
+        if (queue.phase != QueueState::Phase::parked)
+            return;
+        queue.phase = QueueState::Phase::ready;
+    }
+    push_ready(queue);
+}
+
+void commit(CommandBufferState& buffer) {
+    QueueState& queue = *buffer.queue;
+    if (forked_after_use()) {
+        buffer.committed = true;
+        buffer.fault =
+            "the process was forked after the device had been used; a child process must use the device first itself";
+        set_result(buffer);
+        buffer.completed_handlers.clear();
+        return finish(buffer);
+    }
+    used.store(true, std::memory_order_relaxed);
+    {
+        std::lock_guard lock(queue.mutex);
+        if (buffer.status.load(std::memory_order_relaxed) == MTL::CommandBufferStatusNotEnqueued)
+            queue.buffers.push_back(&buffer);
+        buffer.retain();
+        buffer.committed = true;
+        buffer.status.store(MTL::CommandBufferStatusCommitted, std::memory_order_release);
+    }
+    wake_if_runnable(queue);
+}
+
+void wait_completed(CommandBufferState& buffer) {
+    QueueState& queue = *buffer.queue;
+    const auto done = [&] {
+        return in_completed_handler ? buffer.status.load(std::memory_order_acquire) >= MTL::CommandBufferStatusCompleted
+                                    : buffer.finished.load(std::memory_order_acquire);
+    };
+    if (done())
+        return;
+    if (!require(owned_queue != &queue, "MTL::CommandBuffer::waitUntilCompleted",
+                 "a scheduled handler cannot wait for its own queue"))
+        return;
+    while (!done() && buffer.status.load(std::memory_order_acquire) < MTL::CommandBufferStatusCompleted && take(queue)) {
+        ScopedPool pool;
+        run_owned(queue, &buffer);
+    }
+    if (!in_completed_handler)
+        return buffer.finished.wait(false, std::memory_order_acquire);
+    for (auto status = buffer.status.load(std::memory_order_acquire); status < MTL::CommandBufferStatusCompleted;
+         status = buffer.status.load(std::memory_order_acquire))
+        buffer.status.wait(status, std::memory_order_acquire);
+}
+
+} // namespace metalki::api
