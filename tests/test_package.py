@@ -86,8 +86,10 @@ def test_a_cpp_program_builds_against_the_installed_package(tmp_path: Path) -> N
     if not cmake:
         pytest.skip("cmake is not on PATH")
     source = ROOT / "examples" / "cpp_embedding"
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    options = ["-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={cmake_dir()}"]
     configured = subprocess.run(
-        [cmake, "-S", source, "-B", tmp_path, "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={cmake_dir()}"],
+        [cmake, "-S", source, "-B", tmp_path, *generator, *options],
         capture_output=True,
         text=True,
     )
