@@ -84,8 +84,9 @@ TEST_CASE_FIXTURE(Fixture, "handlers may throw, and may wait for later buffers o
     });
     second->addCompletedHandler(
         [&](MTL::CommandBuffer* self) { calls += self->status() == MTL::CommandBufferStatusCompleted; });
-    first->commit();
+    first->enqueue();
     second->commit();
+    first->commit();
     first->waitUntilCompleted();
     second->waitUntilCompleted();
     CHECK(calls == 3);

@@ -45,8 +45,10 @@ TEST_CASE("pools nest and release what was autoreleased in them") {
 
 TEST_CASE("an object autoreleased without a pool is counted") {
     const auto before = MTL::unpooledAutoreleaseCount();
-    std::thread([] { string("leaks"); }).join();
+    NS::String* leaked = nullptr;
+    std::thread([&] { leaked = string("leaks"); }).join();
     CHECK(MTL::unpooledAutoreleaseCount() == before + 1);
+    leaked->release();
 }
 
 TEST_CASE("strings") {
