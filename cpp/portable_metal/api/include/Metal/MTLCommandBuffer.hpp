@@ -51,9 +51,6 @@ enum : CommandBufferErrorOption {
 };
 
 using HandlerFunction = std::function<void(CommandBuffer*)>;
-#if METALKI_HAS_BLOCKS
-using CommandBufferHandler = void (^)(CommandBuffer*);
-#endif
 
 class METALKI_API CommandBufferDescriptor : public NS::Copying<CommandBufferDescriptor> {
 public:
@@ -76,10 +73,6 @@ public:
     // Handlers run on a thread of the library or on one that waits for the buffer, in order of completion per queue.
     void addCompletedHandler(const HandlerFunction& function);
     void addScheduledHandler(const HandlerFunction& function);
-#if METALKI_HAS_BLOCKS
-    void addCompletedHandler(const CommandBufferHandler block);
-    void addScheduledHandler(const CommandBufferHandler block);
-#endif
 
     BlitCommandEncoder* blitCommandEncoder();
     ComputeCommandEncoder* computeCommandEncoder();

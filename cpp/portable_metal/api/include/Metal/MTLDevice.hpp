@@ -105,10 +105,6 @@ public:
     // No copy: pointer and length are multiples of the page size; the deallocator (may be null) runs when the buffer dies.
     Buffer* newBuffer(const void* pointer, NS::UInteger length, ResourceOptions options,
                       const std::function<void(void*, NS::UInteger)>& deallocator);
-#if METALKI_HAS_BLOCKS
-    Buffer* newBuffer(const void* pointer, NS::UInteger length, ResourceOptions options,
-                      void (^deallocator)(void*, NS::UInteger));
-#endif
 
     CommandQueue* newCommandQueue();
     CommandQueue* newCommandQueue(NS::UInteger maxCommandBufferCount);

@@ -12,9 +12,6 @@ class Device;
 class SharedEvent;
 
 using SharedEventNotificationFunction = std::function<void(SharedEvent* pEvent, std::uint64_t value)>;
-#if METALKI_HAS_BLOCKS
-using SharedEventNotificationBlock = void (^)(SharedEvent* pEvent, std::uint64_t value);
-#endif
 
 class METALKI_API Event : public NS::Referencing<Event> {
 public:
@@ -35,9 +32,6 @@ public:
     // Calls `function` once, on an unspecified thread, when the event reaches `value`; at once when it already has.
     void notifyListener(const SharedEventListener* listener, std::uint64_t value,
                         const SharedEventNotificationFunction& function);
-#if METALKI_HAS_BLOCKS
-    void notifyListener(const SharedEventListener* listener, std::uint64_t value, const SharedEventNotificationBlock block);
-#endif
     // Values only grow; a lower one is a violation.
     void setSignaledValue(std::uint64_t signaledValue);
     std::uint64_t signaledValue() const;
