@@ -1,0 +1,85 @@
+// Devices, queues and events.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "module.hpp"
+
+namespace metalki::python {
+
+const Queue& queue_of(nb::handle queue, const Device& device) {
+    if (queue.is_none())
+        return global_queue(device);
+    if (!nb::isinstance<Queue>(queue))
+        throw ArgumentError(std::string("queue: a metalki.Queue is expected, ") + Py_TYPE(queue.ptr())->tp_name + " was given");
+    return *nb::inst_ptr<Queue>(queue);
+}
+
+void bind_device(nb::module_& m) {
+    nb::class_<Device>(m, "Device", "A device: where arrays live and kernels run.")
+        .def_prop_ro(
+            "name", [](const Device& d) { return d.name(); }, "Name for people.")
+        .def_prop_ro(
+            "index", [](const Device& d) { return d.index(); }, "Position in metalki.devices(), from 0.")
+        .def_prop_ro(
+            "kind", [](const Device& d) { return d.kind(); }, "\"metal\", \"cpu\" or \"cuda\".")
+        .def_prop_ro(
+            "id", [](const Device& d) { return d.info().id; }, "What set_device() takes: \"cpu\", \"cuda:0\".")
+        .def_prop_ro(
+            "max_threads_per_threadgroup", [](const Device& d) { return d.info().max_threads_per_threadgroup; },
+            "Upper bound for a work-group; a kernel may allow less.")
+        .def_prop_ro(
+            "threadgroup_memory_length", [](const Device& d) { return d.info().threadgroup_memory_length; },
+            "Bytes of threadgroup memory of a work-group.")
+        .def_prop_ro(
+            "thread_execution_width", [](const Device& d) { return d.info().thread_execution_width; },
+            "Threads in a SIMD-group.")
+        .def_prop_ro(
+            "unified_memory", [](const Device& d) { return d.info().unified_memory; },
+            "Whether host and device share one memory.")
+        .def_prop_ro(
+            "recommended_working_set_size", [](const Device& d) { return d.info().recommended_working_set_size; },
+            "Bytes that may be in use at once without harm to speed.")
+        .def_prop_ro(
+            "max_buffer_length", [](const Device& d) { return d.info().max_buffer_length; }, "Bytes of the largest array.")
+        .def_prop_ro(
+            "multiprocessor_count", [](const Device& d) { return d.info().multiprocessor_count; }, "Cores.")
+        .def_prop_ro(
+            "supports_float64", [](const Device& d) { return d.info().supports_float64; }, "Whether double is there.")
+        .def_prop_ro(
+            "supports_atomics", [](const Device& d) { return d.info().supports_atomics; }, "Whether atomics are there.")
+        .def(
+            "synchronize", [](const Device& d) { wait(d); }, "Waits for all work; raises what the device reported.")
+        .def("__eq__", [](const Device& d, nb::handle o) { return nb::isinstance<Device>(o) && *nb::inst_ptr<Device>(o) == d; })
+        .def("__hash__", [](const Device& d) { return static_cast<Py_ssize_t>(d.index()); })
+        .def("__repr__", [](const Device& d) {
+            return "<metalki.Device " + std::to_string(d.index()) + ": " + d.info().id + " (" + d.name() + ")>";
+        });
+
+    nb::class_<Event>(m, "Event", "A point in a queue's work.")
+        .def_prop_ro("is_complete", &Event::is_complete, "Whether the work before the event is done.");
+
+    nb::class_<Queue>(m, "Queue", "An ordered stream of launches and copies.")
+        .def(nb::init<const Device&, std::string_view>(), nb::arg("device"), nb::arg("label") = "")
+        .def_prop_ro("device", &Queue::device, "The queue's device.")
+        .def_prop_ro(
+            "label", [](const Queue& q) { return q.label(); }, "The name given when it was made.")
+        .def(
+            "synchronize", [](const Queue& q) { wait(q); }, "Waits for the queue; raises what the device reported.")
+        .def("flush", &Queue::flush, nb::call_guard<nb::gil_scoped_release>(), "Hands all launches to the device.")
+        .def("record_event", &Queue::record_event, "Marks what was given to this queue so far.")
+        .def("wait_event", &Queue::wait_event, nb::arg("event"),
+             "Later work of this queue runs after the event; the device waits, not the caller.")
+        .def("__repr__",
+             [](const Queue& q) { return "<metalki.Queue \"" + q.label() + "\" on " + q.device().info().id + ">"; });
+
+    m.def("devices", &devices, nb::call_guard<nb::gil_scoped_release>());
+    m.def("default_device", &default_device, nb::call_guard<nb::gil_scoped_release>());
+    m.def("find_device", &find_device, nb::arg("name"));
+    m.def("global_queue", [](const Device& d) { return Queue(global_queue(d)); }, nb::arg("device"));
+    m.def("version", &version);
+    m.def("version_info", &version_info);
+}
+
+} // namespace metalki::python

@@ -1,0 +1,70 @@
+// What the parts of the extension module share.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "metalki/metalki.hpp"
+
+namespace metalki::python {
+
+namespace nb = nanobind;
+
+// Set once by the package when it is imported; borrowed for the life of the interpreter.
+struct Hooks {
+    PyTypeObject* array_type = nullptr;    // metalki.Array: the exact type that the launch accepts without asking Python
+    PyObject* convert = nullptr;           // any other argument -> Array, bytes, int (threadgroup bytes) or None
+    PyObject* finish = nullptr;            // waits and writes numpy outputs back
+    PyObject* make_kernel = nullptr;       // metalki.Kernel(...)
+    PyObject* describe_argument = nullptr; // tuple of facts -> metalki.Argument
+};
+extern Hooks hooks;
+
+// One allocation and the number of host views that look into it.
+struct Memory {
+    explicit Memory(Buffer b) : whole(std::move(b)) {}
+    Buffer whole;
+    std::atomic<int> exports{0};
+};
+
+// A device array: a range of an allocation, its element type and its shape.
+struct ArrayData {
+    std::shared_ptr<Memory> memory;
+    Buffer buffer;
+    ScalarType scalar = ScalarType::none; // none: structured
+    std::size_t itemsize = 1;
+    nb::object dtype;
+    nb::tuple shape;
+    std::string format; // of the buffer protocol; empty: none
+    std::vector<Py_ssize_t> extents, strides;
+};
+
+// Sets the Python error for the exception being handled. Call inside catch (...).
+void set_python_error() noexcept;
+
+// Wait without the GIL, waking now and then for signals. Throw what the device reported and nb::python_error.
+void wait(const Queue& queue);
+void wait(const Device& device);
+
+// The queue that Python named, or the calling thread's for None.
+const Queue& queue_of(nb::handle queue, const Device& device);
+
+// bool, int or float as the contract's scalar; false when `value` is none of them.
+bool scalar_from_python(PyObject* value, ScalarValue& result);
+
+// Keeps a Python object alive for the device without needing the GIL to let go of it.
+std::shared_ptr<void> keep_until_done(nb::object object);
+void release_done_objects();
+
+void bind_errors(nb::module_& m);
+void bind_device(nb::module_& m);
+void bind_array(nb::module_& m);
+void bind_library(nb::module_& m);
+void bind_kernel(nb::module_& m);
+
+} // namespace metalki::python

@@ -1,0 +1,59 @@
+// Waiting for the device without holding the GIL, so that Ctrl-C and other threads go on.
+#include <chrono>
+#include <mutex>
+
+#include "module.hpp"
+
+namespace metalki::python {
+
+namespace {
+
+// Often enough for Ctrl-C to feel immediate, seldom enough to cost nothing.
+constexpr std::chrono::milliseconds signal_interval{50};
+
+template <class Waitable> void wait_for(const Waitable& waitable) {
+    for (;;) {
+        bool done;
+        {
+            nb::gil_scoped_release release;
+            done = waitable.synchronize_for(signal_interval);
+        }
+        if (done)
+            break;
+        if (PyErr_CheckSignals() != 0)
+            throw nb::python_error();
+    }
+    release_done_objects();
+}
+
+// Device threads put finished objects here; a thread that has the GIL lets them go.
+std::mutex done_mutex;
+std::vector<PyObject*> done_objects;
+
+} // namespace
+
+void wait(const Queue& queue) {
+    wait_for(queue);
+}
+void wait(const Device& device) {
+    wait_for(device);
+}
+
+std::shared_ptr<void> keep_until_done(nb::object object) {
+    return std::shared_ptr<void>(object.release().ptr(), [](void* pointer) {
+        std::lock_guard lock(done_mutex);
+        done_objects.push_back(static_cast<PyObject*>(pointer));
+    });
+}
+
+void release_done_objects() {
+    std::vector<PyObject*> objects;
+    {
+        std::lock_guard lock(done_mutex);
+        objects.swap(done_objects);
+    }
+    for (PyObject* object : objects)
+        Py_DECREF(object);
+}
+
+} // namespace metalki::python
