@@ -21,6 +21,11 @@ namespace {
     throw std::runtime_error(what + ": " + llvm::toString(std::move(error)));
 }
 
+std::string& link_problems() {
+    thread_local std::string problems;
+    return problems;
+}
+
 // One session for the process. Never destroyed: kernels may be alive until the very end.
 struct Linker {
     llvm::orc::ExecutionSession session;
@@ -30,7 +35,8 @@ struct Linker {
 
     explicit Linker(std::unique_ptr<llvm::orc::ExecutorProcessControl> control)
         : session(std::move(control)), layer(session), mathematics(session.createBareJITDylib("mathematics")) {
-        session.setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); }); // lookups return them
+        // Lookups say only that they failed; the reason arrives here, on the thread that links.
+        session.setErrorReporter([](llvm::Error error) { link_problems() += "; " + llvm::toString(std::move(error)); });
         define(mathematics, math_symbols());
     }
 
@@ -111,9 +117,10 @@ LoadedObject load(const ObjectCode& object, const std::string& entry, std::span<
     if (auto error = linker.layer.add(library, std::move(copy))) {
         fail("cannot link the kernel", std::move(error));
     }
+    link_problems().clear();
     auto address = linker.session.lookup(llvm::orc::makeJITDylibSearchOrder(&library), linker.session.intern(entry));
     if (!address) {
-        fail("cannot link the kernel", address.takeError());
+        fail("cannot link the kernel" + link_problems(), address.takeError());
     }
     out.entry = address->getAddress().toPtr<const void*>();
     return out;

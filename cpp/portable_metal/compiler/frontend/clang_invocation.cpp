@@ -2,6 +2,7 @@
 // copies and references work without qualified overloads while overloads on `device T*` still differ.
 #include "frontend/clang_invocation.hpp"
 
+#include <filesystem>
 #include <vector>
 
 #include "clang/Basic/Diagnostic.h"
@@ -52,6 +53,8 @@ std::vector<std::string> arguments_for(const Options& options, Purpose purpose) 
         "-nobuiltininc",
         // What C++ leaves undefined and GPUs define, or what kernels do anyway.
         "-fwrapv",
+        "-ffloat16-excess-precision=none",
+        "-fbfloat16-excess-precision=none",
         "-fno-strict-float-cast-overflow",
         "-relaxed-aliasing",
         "-fno-delete-null-pointer-checks",
@@ -93,7 +96,7 @@ std::vector<std::string> arguments_for(const Options& options, Purpose purpose) 
     }
     arguments.insert(arguments.end(), {"-I", "/metalki/user"});
     for (const std::string& directory : options.include_directories) {
-        arguments.insert(arguments.end(), {"-I", directory});
+        arguments.insert(arguments.end(), {"-I", std::filesystem::absolute(directory).string()});
     }
     for (const auto& [name, text] : options.macros) {
         arguments.push_back("-D" + name + "=" + text);

@@ -15,6 +15,7 @@ public:
     void HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clang::Diagnostic& info) override;
 
     // Notes without a place in the user's text are dropped; everything else is kept in order.
+    virtual ~DiagnosticCollector() = default;
     std::vector<Diagnostic> take() { return std::move(diagnostics_); }
     bool has_errors() const { return NumErrors > 0; }
     // file:line:col: severity: message, the line, a caret; one paragraph per diagnostic.

@@ -19,6 +19,7 @@
 #include "frontend/entry_points.hpp"
 #include "frontend/kernel_table.hpp"
 #include "frontend/precompiled_header.hpp"
+#include "frontend/repairs.hpp"
 #include "frontend/semantic_checks.hpp"
 #include "frontend/token_rewriter.hpp"
 
@@ -75,7 +76,7 @@ private:
 
 class ParseAction : public clang::ASTFrontendAction {
 public:
-    explicit ParseAction(ParsedSource& out) : out_(out) {}
+    ParseAction(ParsedSource& out, const Repairs& repairs) : out_(out), repairs_(repairs) {}
 
 protected:
     std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance&, llvm::StringRef) override {
@@ -103,12 +104,12 @@ protected:
     }
 
 private:
-    static void enter_rewritten_tokens(clang::Preprocessor& preprocessor) {
+    void enter_rewritten_tokens(clang::Preprocessor& preprocessor) {
         std::vector<clang::Token> tokens;
         do {
             preprocessor.Lex(tokens.emplace_back());
         } while (tokens.back().isNot(clang::tok::eof));
-        tokens = rewrite_msl_tokens(preprocessor, std::move(tokens));
+        tokens = rewrite_msl_tokens(preprocessor, std::move(tokens), repairs_);
         auto owned = std::make_unique<clang::Token[]>(tokens.size());
         std::copy(tokens.begin(), tokens.end(), owned.get());
         preprocessor.EnterTokenStream(std::move(owned), static_cast<unsigned>(tokens.size()), /*DisableMacroExpansion=*/true,
@@ -204,30 +205,45 @@ private:
     }
 
     ParsedSource& out_;
+    const Repairs& repairs_;
     Recorder* recorder_ = nullptr;
     KernelTable table_;
     std::vector<clang::Token> entry_tokens_; // the preprocessor keeps a reference
 };
 
-} // namespace
-
-ParsedSource parse_source(std::string_view source, const Options& options) {
-    std::shared_ptr<const std::string> prefix = precompiled_prefix(options);
+ParsedSource parse_once(std::string_view source, const Options& options, const std::string& prefix, const Repairs& repairs,
+                        RepairCollector& collector) {
     ParsedSource out;
-    DiagnosticCollector collector;
-    auto instance = make_instance(options, Purpose::parse_source, make_file_system(options, *prefix, source), &collector);
+    auto instance = make_instance(options, Purpose::parse_source, make_file_system(options, prefix, source), &collector);
     if (!instance) {
         std::string text = "the compiler does not accept these options: " + collector.text();
         throw CompileError(text, collector.take());
     }
-    ParseAction action(out);
-    bool succeeded = instance->ExecuteAction(action);
-    if (collector.has_errors() || !succeeded || out.bitcode.empty()) {
-        std::string text = collector.text();
-        throw CompileError(text.empty() ? "the source does not compile" : text, collector.take());
-    }
-    out.warnings = collector.take();
+    ParseAction action(out, repairs);
+    instance->ExecuteAction(action);
     return out;
+}
+
+} // namespace
+
+ParsedSource parse_source(std::string_view source, const Options& options) {
+    constexpr int max_rounds = 5;
+    std::shared_ptr<const std::string> prefix = precompiled_prefix(options);
+    Repairs repairs;
+    for (int round = 1;; ++round) {
+        RepairCollector collector(repairs);
+        ParsedSource out = parse_once(source, options, *prefix, repairs, collector);
+        bool failed = collector.has_errors() || out.bitcode.empty();
+        if (!failed) {
+            out.warnings = collector.take();
+            return out;
+        }
+        if (collector.repairs() == repairs || round == max_rounds) {
+            std::string text = collector.text();
+            throw CompileError(text.empty() ? "the source does not compile" : text, collector.take());
+        }
+        repairs = collector.repairs();
+    }
 }
 
 } // namespace metalki::compiler

@@ -75,6 +75,7 @@ public:
         : pp_(preprocessor), in_(std::move(tokens)), partner_(in_.size(), none) {}
 
     std::vector<Token> run();
+    void apply(const Repairs& repairs);
 
 private:
     // tokens
@@ -711,6 +712,12 @@ void Rewriter::note_member_function(std::size_t i) {
     }
     if (first == open && open > scope().statement && !name(open - 1).empty()) {
         first = open - 1;
+    } else if (first == open && in_[open - 1].is(tok::greater)) { // a constructor named with its template arguments
+        std::size_t back = open - 1;
+        while (back > scope().statement && !in_[back].is(tok::less)) {
+            --back;
+        }
+        first = back > scope().statement ? back - 1 : open;
     }
     if (first == open) {
         return;
@@ -815,6 +822,33 @@ void Rewriter::track_scope(std::size_t i) {
     }
 }
 
+void Rewriter::apply(const Repairs& repairs) {
+    auto count = [&](const std::map<unsigned, int>& places, std::size_t i) {
+        auto found = places.find(in_[i].getLocation().getRawEncoding());
+        return found == places.end() ? 0 : found->second;
+    };
+    auto close = [&](const std::map<unsigned, int>& places) {
+        for (std::size_t i = 0; i + 1 < in_.size() && !places.empty(); ++i) {
+            for (int n = count(places, i); n > 0; --n) {
+                insert_before(i + 1, {punctuation(tok::r_paren, in_[i].getLocation())});
+            }
+        }
+    };
+    auto open = [&](const std::map<unsigned, int>& places, StringRef helper) {
+        for (std::size_t i = 0; i < in_.size() && !places.empty(); ++i) {
+            for (int n = count(places, i); n > 0; --n) {
+                SourceLocation at = in_[i].getLocation();
+                insert_before(
+                    i, {word("metal", at), punctuation(tok::coloncolon, at), word(helper, at), punctuation(tok::l_paren, at)});
+            }
+        }
+    };
+    close(repairs.widen_end);
+    close(repairs.load_end);
+    open(repairs.load_begin, "__load");
+    open(repairs.widen_begin, "__widen");
+}
+
 std::vector<Token> Rewriter::run() {
     match_brackets();
     collect_declared_swizzles();
@@ -866,8 +900,11 @@ std::vector<Token> Rewriter::assemble() const {
 
 } // namespace
 
-std::vector<clang::Token> rewrite_msl_tokens(clang::Preprocessor& preprocessor, std::vector<clang::Token> tokens) {
-    return Rewriter(preprocessor, std::move(tokens)).run();
+std::vector<clang::Token> rewrite_msl_tokens(clang::Preprocessor& preprocessor, std::vector<clang::Token> tokens,
+                                             const Repairs& repairs) {
+    Rewriter rewriter(preprocessor, std::move(tokens));
+    rewriter.apply(repairs);
+    return rewriter.run();
 }
 
 } // namespace metalki::compiler

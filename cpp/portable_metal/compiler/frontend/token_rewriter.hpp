@@ -7,10 +7,13 @@
 #include "clang/Lex/Preprocessor.h"
 #include "clang/Lex/Token.h"
 
+#include "frontend/repairs.hpp"
+
 namespace metalki::compiler {
 
 // `tokens` is the whole preprocessed file, eof included. Violations of MSL that C++ would accept are reported to the
 // preprocessor's diagnostics engine.
-std::vector<clang::Token> rewrite_msl_tokens(clang::Preprocessor& preprocessor, std::vector<clang::Token> tokens);
+std::vector<clang::Token> rewrite_msl_tokens(clang::Preprocessor& preprocessor, std::vector<clang::Token> tokens,
+                                             const Repairs& repairs);
 
 } // namespace metalki::compiler

@@ -8,6 +8,17 @@ extern "C" bool __metalki_is_defined(const __attribute__((opencl_global_host)) v
 
 namespace metal {
 
+// Helpers that the compiler puts around expressions which Clang would refuse.
+// __load copies an object out of its address space, so that both operands of ?: have one type.
+template <class T> inline __attribute__((always_inline)) constexpr T __load(const __attribute__((opencl_global_device)) T &v) { return v; }
+template <class T> inline __attribute__((always_inline)) constexpr T __load(const __attribute__((opencl_global_host)) T &v) { return v; }
+template <class T> inline __attribute__((always_inline)) constexpr T __load(const __attribute__((opencl_local)) T &v) { return v; }
+template <class T> inline __attribute__((always_inline)) constexpr T __load(const T &v) { return v; }
+// __widen takes half and bfloat to float, from where both can be reached.
+template <class T> inline __attribute__((always_inline)) constexpr T __widen(T v) { return v; }
+inline __attribute__((always_inline)) constexpr float __widen(half v) { return v; }
+inline __attribute__((always_inline)) constexpr float __widen(bfloat v) { return v; }
+
 struct __uint3 {
     uint x, y, z;
 };
