@@ -19,5 +19,6 @@
 #include <metal_simdgroup_matrix>
 #include <metal_array>
 #include <metal_logging>
+#include <metalki_builtins.h>
 #include <metalki_entry.h>
 #endif
