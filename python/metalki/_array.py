@@ -1,0 +1,288 @@
+"""Device arrays."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from . import _core, _device, _dtypes
+from .errors import ArgumentError, MetalkiError
+
+__all__ = ["Array", "array", "asarray", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"]
+
+_MOST_BYTES = 2**62
+
+
+class Array(_core.ArrayBase):
+    """A C-contiguous array in device memory. Made by mk.array, mk.empty, mk.zeros and the like.
+
+    `a.numpy()` shows shared storage without a copy, after waiting for the device. Slices along the first axis,
+    `reshape` and `view` share the memory; it lives until the last array, numpy view and launch that use it are gone.
+    """
+
+    def numpy(self) -> np.ndarray:
+        """A numpy view of shared storage, a copy of private storage. Waits for the device first."""
+        if self.storage == "shared":
+            if self.size == 0:
+                self.device.synchronize()
+                return np.empty(self.shape, self.dtype)
+            return np.ndarray(self.shape, self.dtype, buffer=self)
+        staged = empty(self.shape, self.dtype, device=self.device)
+        _core.copy_on_device(staged, self, None)
+        return staged.numpy()
+
+    def copy(self) -> Array:
+        """A new array with the same contents, copied on the device in the order of the queue."""
+        result = empty(self.shape, self.dtype, self.storage, device=self.device)
+        if self.nbytes:
+            _core.copy_on_device(result, self, None)
+        return result
+
+    def reshape(self, *shape: Any) -> Array:
+        """The same memory with another shape of the same size; one size may be -1."""
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        sizes = [_index(s, "reshape") for s in wanted]
+        if sizes.count(-1) == 1:
+            rest = math.prod(s for s in sizes if s != -1)
+            if rest and self.size % rest == 0:
+                sizes[sizes.index(-1)] = self.size // rest
+        if any(s < 0 for s in sizes) or math.prod(sizes) != self.size:
+            raise ArgumentError(
+                f"reshape: shape {self.shape} has {self.size} elements, shape {tuple(wanted)} was asked for"
+            )
+        return self._view(self.dtype, sizes, 0)
+
+    def view(self, dtype: Any) -> Array:
+        """The same bytes as elements of another dtype; the last axis is rescaled when the size differs."""
+        wanted = _dtypes.normalize(dtype, "view")
+        sizes = list(self.shape)
+        if wanted.itemsize != self.itemsize:
+            row = (sizes[-1] if sizes else 1) * self.itemsize
+            if not sizes or wanted.itemsize == 0 or row % wanted.itemsize:
+                raise ArgumentError(
+                    f"view: the last axis has {row} bytes, which are no whole elements of {wanted} ({wanted.itemsize} bytes)"
+                )
+            sizes[-1] = row // wanted.itemsize
+        return self._view(wanted, sizes, 0)
+
+    def _view(self, dtype: np.dtype, sizes: list[int], offset: int) -> Array:
+        code = _dtypes.code_of(dtype, self.device, "metalki.Array")
+        return Array(self, dtype, code, dtype.itemsize, sizes, _dtypes.buffer_format(dtype), offset)
+
+    def __getitem__(self, key: Any) -> Array:
+        """A contiguous part along the first axis, as a view: an int, a slice of step 1, or `...`."""
+        if key is Ellipsis or key == ():
+            return self
+        if self.ndim == 0:
+            raise IndexError("metalki.Array: an array without axes cannot be indexed; use .numpy()")
+        row = self.strides[0]
+        if isinstance(key, slice):
+            start, stop, step = key.indices(self.shape[0])
+            if step != 1:
+                raise ArgumentError(f"metalki.Array: only contiguous slices (step 1) are views, step {step} was given")
+            return self._view(self.dtype, [max(0, stop - start), *self.shape[1:]], min(start * row, self.nbytes))
+        try:
+            index = operator.index(key)
+        except TypeError:
+            raise ArgumentError(
+                f"metalki.Array: an int or a slice along the first axis is expected, {key!r} was given; use .numpy() for more"
+            ) from None
+        if not -self.shape[0] <= index < self.shape[0]:
+            raise IndexError(f"metalki.Array: index {index} is outside an axis of {self.shape[0]}")
+        return self._view(self.dtype, list(self.shape[1:]), (index % self.shape[0]) * row)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise ArgumentError("metalki.Array: elements cannot be assigned; write to .numpy() or use KI.copyto")
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of an array without axes")
+        return int(self.shape[0])
+
+    def __bool__(self) -> bool:
+        raise ArgumentError("metalki.Array: the truth of an array is not defined; use .numpy().any() or .all()")
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        view = self.numpy()
+        if dtype is not None and np.dtype(dtype) != view.dtype:
+            if copy is False:
+                raise ValueError("metalki.Array: another dtype needs a copy")
+            return view.astype(dtype)
+        return view.copy() if copy else view
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # host memory: shared storage is host memory, private storage is copied there
+
+    def __repr__(self) -> str:
+        text = (
+            f"metalki.Array(shape={self.shape}, dtype={self.dtype}, storage={self.storage!r}, device={self.device.id!r}"
+        )
+        if self._is_freed:
+            return f"<freed {text})>"
+        if self.storage != "shared":
+            return text + ")"
+        try:
+            return f"{text},\n{np.array2string(self.numpy(), threshold=20)})"
+        except MetalkiError as error:
+            return f"{text}, {error})"
+
+
+def _index(value: Any, what: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"{what}: integers are expected, {value!r} was given") from None
+
+
+def _shape(shape: Any, what: str) -> list[int]:
+    if isinstance(shape, (str, bytes)):
+        raise ArgumentError(f"{what}: a shape is an int or a tuple of ints, {shape!r} was given")
+    try:
+        sizes = [operator.index(shape)]
+    except TypeError:
+        try:
+            sizes = [_index(s, what) for s in shape]
+        except TypeError:
+            raise ArgumentError(f"{what}: a shape is an int or a tuple of ints, {shape!r} was given") from None
+    if any(s < 0 for s in sizes):
+        raise ArgumentError(f"{what}: a size may not be negative, shape {shape!r} was given")
+    if len(sizes) > 32:
+        raise ArgumentError(f"{what}: at most 32 axes, {len(sizes)} were given")
+    return sizes
+
+
+def _is_private(storage: Any) -> bool:
+    if storage not in ("shared", "private"):
+        raise ArgumentError(f'storage: "shared" or "private" is expected, {storage!r} was given')
+    return bool(storage == "private")
+
+
+def empty(shape: Any, dtype: Any = np.float32, storage: str = "shared", *, device: Any = None) -> Array:
+    """A new array of `shape` (int or tuple). Its contents are zero.
+
+    Raises ArgumentError for a bad shape, dtype or storage, OutOfMemoryError when the memory cannot be had."""
+    return _allocate(shape, dtype, storage, device, "empty")
+
+
+def zeros(shape: Any, dtype: Any = np.float32, storage: str = "shared", *, device: Any = None) -> Array:
+    """A new array of zeros."""
+    return _allocate(shape, dtype, storage, device, "zeros")
+
+
+def ones(shape: Any, dtype: Any = np.float32, storage: str = "shared", *, device: Any = None) -> Array:
+    """A new array of ones."""
+    return full(shape, 1, dtype, storage, device=device)
+
+
+def full(shape: Any, value: Any, dtype: Any = None, storage: str = "shared", *, device: Any = None) -> Array:
+    """A new array with `value` everywhere. Without a dtype: int32 for an int, float32 for a float, bool for a bool."""
+    if dtype is None:
+        dtype = bool if isinstance(value, bool) else np.int32 if isinstance(value, int) else np.float32
+    wanted = _dtypes.normalize(dtype, "full")
+    result = _allocate(shape, wanted, storage, device, "full")
+    try:
+        host = np.full(result.shape, value, wanted)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"full: {value!r} is no value of dtype {wanted}: {error}") from None
+    _fill_new(result, host)
+    return result
+
+
+def empty_like(other: Any) -> Array:
+    """A new array with the shape and dtype of `other`."""
+    storage = other.storage if isinstance(other, Array) else "shared"
+    device = other.device if isinstance(other, Array) else None
+    return empty(other.shape, other.dtype, storage, device=device)
+
+
+def zeros_like(other: Any) -> Array:
+    """A new array of zeros with the shape and dtype of `other`."""
+    return empty_like(other)
+
+
+def array(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any = None) -> Array:
+    """A copy of `obj` in device memory: a numpy array, a list, or anything with a buffer, `__array__` or `__dlpack__`.
+
+    Without a dtype Python floats become float32 and Python ints int32 where they fit, int64 else. Raises ArgumentError
+    for dtypes that the device does not have, such as float64."""
+    if isinstance(obj, Array) and dtype is None:
+        result = empty(obj.shape, obj.dtype, storage, device=device or obj.device)
+        if obj.nbytes and obj.device == result.device:
+            _core.copy_on_device(result, obj, None)
+        elif obj.nbytes:
+            _fill_new(result, obj.numpy())
+        return result
+    host = host_array(obj, "array")
+    if dtype is not None:
+        try:
+            host = host.astype(_dtypes.normalize(dtype, "array"), copy=False)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentError(f"array: the values cannot become {dtype!r}: {error}") from None
+    elif not hasattr(obj, "dtype"):
+        host = _default_dtype(host, obj)
+    result = _allocate(host.shape, host.dtype, storage, device, "array")
+    _fill_new(result, host)
+    return result
+
+
+def asarray(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any = None) -> Array:
+    """`obj` itself when it is an Array of that dtype (and device, where one is named), else a copy as mk.array makes it."""
+    if isinstance(obj, Array) and (dtype is None or _dtypes.normalize(dtype, "asarray") == obj.dtype):
+        if device is None or _device.find_device(device) == obj.device:
+            return obj
+    return array(obj, dtype, storage, device=device)
+
+
+def host_array(obj: Any, what: str) -> np.ndarray:
+    """`obj` as a numpy array, without a copy where that is possible."""
+    if isinstance(obj, np.ndarray):
+        return obj
+    if isinstance(obj, Array):
+        return obj.numpy()
+    try:
+        if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array__"):
+            return np.from_dlpack(obj)
+        return np.asarray(obj)
+    except MetalkiError:
+        raise
+    except Exception as error:
+        raise ArgumentError(f"{what}: a {type(obj).__name__} cannot be read as an array: {error}") from error
+
+
+def _default_dtype(host: np.ndarray, obj: Any) -> np.ndarray:
+    if isinstance(obj, (memoryview, bytes, bytearray)) or hasattr(obj, "__dlpack__"):
+        return host
+    if host.dtype == np.float64:
+        return host.astype(np.float32)
+    if host.dtype == np.int64 and (host.size == 0 or (host.min() >= -(2**31) and host.max() < 2**31)):
+        return host.astype(np.int32)
+    return host
+
+
+def _allocate(shape: Any, dtype: Any, storage: Any, device: Any, what: str) -> Array:
+    sizes = _shape(shape, what)
+    wanted = _dtypes.normalize(dtype, what)
+    chosen = _device.device() if device is None else _device.find_device(device)
+    code = _dtypes.code_of(wanted, chosen, what)
+    if math.prod(sizes) * wanted.itemsize > _MOST_BYTES:
+        raise ArgumentError(f"{what}: shape {tuple(sizes)} of {wanted} is more than {_MOST_BYTES} bytes")
+    return Array(chosen, wanted, code, wanted.itemsize, sizes, _dtypes.buffer_format(wanted), _is_private(storage), "")
+
+
+def _fill_new(result: Array, host: np.ndarray) -> None:
+    if result.nbytes == 0:
+        return
+    if result.storage == "shared":
+        # New memory: nothing on the device uses it yet.
+        np.copyto(np.ndarray(result.shape, result.dtype, buffer=result), host)
+    else:
+        _core.copy_from_host(result, np.ascontiguousarray(host).reshape(-1).view(np.uint8), None)

@@ -1,0 +1,161 @@
+"""Compiling MSL source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import _core, _device
+from .errors import ArgumentError, Diagnostic, _diagnostics
+
+if TYPE_CHECKING:
+    from ._core import Kernel
+
+__all__ = ["Library", "compile"]
+
+_OPTIONS = ("macros", "math_mode", "language_version", "include_dirs", "headers")
+_MATH_MODES = ("fast", "relaxed", "safe")
+
+
+class Library(_core.LibraryBase):
+    """A compiled source: a mapping from kernel names to kernels."""
+
+    def kernel(self, name: str | None = None, function_constants: Mapping[int | str, Any] | None = None) -> Kernel:
+        """The kernel of that name; the only one when no name is given. Raises ArgumentError naming those there are."""
+        from ._kernel import kernel_from_library
+
+        return kernel_from_library(self, name, function_constants)
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """What the compiler warned of."""
+        return _diagnostics(self._warnings)
+
+    def __getitem__(self, name: str) -> Kernel:
+        if not isinstance(name, str):
+            raise ArgumentError(f"Library: a kernel's name is expected, {name!r} was given")
+        return self.kernel(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.function_names)
+
+    def __len__(self) -> int:
+        return len(self.function_names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.function_names
+
+    def keys(self) -> list[str]:
+        """The kernels' names."""
+        return list(self.function_names)
+
+    def values(self) -> list[Kernel]:
+        """All kernels."""
+        return [self[name] for name in self]
+
+    def items(self) -> list[tuple[str, Kernel]]:
+        """All names and kernels."""
+        return [(name, self[name]) for name in self]
+
+    def get(self, name: str, default: Kernel | None = None) -> Kernel | None:
+        """The kernel of that name, `default` when there is none."""
+        return self[name] if name in self else default
+
+    def __repr__(self) -> str:
+        return f"<metalki.Library with {', '.join(self.function_names) or 'no kernels'}>"
+
+
+# nanobind's metaclass and ABCMeta do not mix.
+Mapping.register(Library)
+
+
+def compile(source: str | Path, *, options: Mapping[str, Any] | None = None) -> Library:
+    """Compiles MSL source text, or the .metal file that a pathlib.Path names, for the current device.
+
+    options: macros={name: value}, math_mode="fast", "relaxed" (default) or "safe", language_version="3.2",
+    include_dirs=[folders], headers={"name.h": text}. The same source and options are compiled once.
+    Raises CompileError with the compiler's text, ArgumentError for options that make no sense.
+    """
+    return compile_for(_device.device(), source, options)
+
+
+def source_text(source: Any) -> str:
+    """The source's text; reads the file of a Path."""
+    if isinstance(source, Path):
+        try:
+            return source.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArgumentError(f"compile: the file {source} cannot be read: {error}") from error
+    if not isinstance(source, str):
+        raise ArgumentError(
+            f"compile: MSL source as a str or a pathlib.Path is expected, {type(source).__name__} was given"
+        )
+    try:
+        source.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"compile: the source is not valid Unicode: {error}") from None
+    return source
+
+
+def compile_for(device: _core.Device, source: Any, options: Mapping[str, Any] | None) -> Library:
+    """compile() for a given device."""
+    text = source_text(source)
+    checked = check_options(options)
+    if isinstance(source, Path):
+        checked["include_dirs"].insert(0, str(source.parent))
+    return Library(_core.compile(device, text, **checked))
+
+
+def check_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options in the form the native part takes. Raises ArgumentError for unknown names and bad values."""
+    given = _mapping(options, "options")
+    unknown = [name for name in given if name not in _OPTIONS]
+    if unknown:
+        raise ArgumentError(f"compile: there is no option {unknown[0]!r}; there are {', '.join(_OPTIONS)}")
+    mode = given.get("math_mode", "relaxed")
+    if mode not in _MATH_MODES:
+        raise ArgumentError(f'compile: math_mode is "fast", "relaxed" or "safe", {mode!r} was given')
+    version = given.get("language_version") or ""
+    if not isinstance(version, str):
+        raise ArgumentError(f'compile: language_version is a str such as "3.2", {version!r} was given')
+    folders = given.get("include_dirs") or []
+    if isinstance(folders, (str, bytes)) or not all(isinstance(f, (str, Path)) for f in folders):
+        raise ArgumentError(f"compile: include_dirs is a list of folders, {folders!r} was given")
+    return {
+        "macros": [(_name(k, "macros"), _macro(k, v)) for k, v in _mapping(given.get("macros"), "macros").items()],
+        "math_mode": mode,
+        "language_version": version,
+        "include_dirs": [str(folder) for folder in folders],
+        "headers": [(_name(k, "headers"), _text(k, v)) for k, v in _mapping(given.get("headers"), "headers").items()],
+    }
+
+
+def _mapping(value: Any, what: str) -> Mapping[Any, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ArgumentError(f"compile: {what} is a dict, {type(value).__name__} was given")
+    return value
+
+
+def _name(name: Any, what: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise ArgumentError(f"compile: {what} has names as keys, {name!r} was given")
+    return name
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(f"compile: header {name!r} is a str, {type(value).__name__} was given")
+    return value
+
+
+def _macro(name: Any, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, (int, float, str)):
+        return str(value)
+    raise ArgumentError(f"compile: macro {name!r} is a str or a number, {type(value).__name__} was given")

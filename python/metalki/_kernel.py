@@ -1,0 +1,141 @@
+"""Kernels: what their arguments are, and how they are made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _compile, _core, _device, _dtypes
+from ._core import Kernel
+from .errors import ArgumentError
+
+__all__ = ["Argument", "Kernel"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a kernel, in call order.
+
+    `kind` is "buffer", "threadgroup", "texture" or "sampler"; `index` is Metal's index of that kind; `access` is "read",
+    "write" or "read_write"; `type_name` is MSL's name of the pointee; `dtype` is its element's numpy dtype (None for
+    structs); `nbytes` and `alignment` are those of the pointee as MSL lays it out.
+    """
+
+    name: str
+    kind: str
+    index: int
+    access: str
+    type_name: str
+    dtype: np.dtype[Any] | None
+    nbytes: int
+    alignment: int
+    active: bool = True
+    rows: int = field(default=1, repr=False)
+    columns: int = field(default=1, repr=False)
+    code: int = field(default=0, repr=False)
+    is_address: bool = field(default=False, repr=False)
+    members: tuple[Any, ...] = field(default=(), repr=False)
+
+
+def describe_argument(
+    name: str,
+    kind: str,
+    index: int,
+    access: str,
+    type_name: str,
+    code: int,
+    rows: int,
+    columns: int,
+    nbytes: int,
+    alignment: int,
+    is_address: bool,
+    active: bool,
+    members: tuple[Any, ...],
+) -> Argument:
+    """Called by the native part, once per argument of a kernel."""
+    dtype = np.dtype(np.uint64) if is_address else _dtypes.dtype_of_code(code)
+    return Argument(
+        name, kind, index, access, type_name, dtype, nbytes, alignment, active, rows, columns, code, is_address, members
+    )
+
+
+_kernels: dict[Any, Kernel] = {}
+_kernels_lock = threading.Lock()
+_MOST_KERNELS = 4096
+
+
+def kernel_from_library(
+    library: _core.LibraryBase, name: str | None, function_constants: Mapping[int | str, Any] | None
+) -> Kernel:
+    """The kernel `name` of `library`; the same name and constants give the same object."""
+    if name is not None and not isinstance(name, str):
+        raise ArgumentError(f"kernel_function: a kernel's name is a str, {name!r} was given")
+    if name == "":
+        raise ArgumentError("kernel_function: the kernel's name is empty")
+    kernel = _core.make_kernel(library, name or "", _constants(function_constants))
+    with _kernels_lock:
+        if len(_kernels) >= _MOST_KERNELS:
+            _kernels.pop(next(iter(_kernels)))
+        return _kernels.setdefault(kernel, kernel)
+
+
+def make_kernel(
+    source: Any,
+    name: str | None = None,
+    *,
+    function_constants: Mapping[int | str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    device: _core.Device | None = None,
+) -> Kernel:
+    """A kernel from source text, a Path or a Library, on the current device."""
+    if isinstance(source, _core.LibraryBase):
+        if options is not None:
+            raise ArgumentError("kernel_function: options belong to the compilation; a Library is compiled already")
+        return kernel_from_library(source, name, function_constants)
+    if not isinstance(source, (str, Path)):
+        raise ArgumentError(
+            f"kernel_function: MSL source, a pathlib.Path or a Library is expected, {type(source).__name__} was given"
+        )
+    library = _compile.compile_for(device or _device.device(), source, options)
+    return kernel_from_library(library, name, function_constants)
+
+
+def _constants(values: Mapping[int | str, Any] | None) -> list[tuple[int | str, list[Any]]]:
+    if values is None:
+        return []
+    if not isinstance(values, Mapping):
+        raise ArgumentError(f"function_constants: a dict is expected, {type(values).__name__} was given")
+    result: list[tuple[int | str, list[Any]]] = []
+    for key, value in values.items():
+        if not isinstance(key, str):
+            try:
+                key = key.__index__()
+            except AttributeError:
+                raise ArgumentError(f"function_constants: keys are indices or names, {key!r} was given") from None
+            if not 0 <= key < 65536:
+                raise ArgumentError(f"function_constants: an index is 0 to 65535, {key} was given")
+        result.append((key, _numbers(key, value)))
+    return result
+
+
+def _numbers(key: int | str, value: Any) -> list[Any]:
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1).tolist()
+    items = list(value) if isinstance(value, (tuple, list)) else [value]
+    numbers = [_dtypes_item(item) for item in items]
+    if not numbers or not all(isinstance(n, (bool, int, float)) for n in numbers):
+        raise ArgumentError(
+            f"function constant {key!r}: a number or a tuple of numbers is expected, {value!r} was given"
+        )
+    return numbers
+
+
+def _dtypes_item(item: Any) -> Any:
+    if isinstance(item, np.generic):
+        return float(item) if item.dtype.kind not in "biu" else item.item()
+    return item
