@@ -6,6 +6,8 @@
 
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -21,6 +23,11 @@ void must(llvm::Error error) {
         throw std::runtime_error("damaged module: " + llvm::toString(std::move(error)));
     }
 }
+
+// Optimisation remarks ("loop not unrolled") are no business of the person who launches a kernel.
+struct SilentHandler : llvm::DiagnosticHandler {
+    bool handleDiagnostics(const llvm::DiagnosticInfo& info) override { return info.getSeverity() != llvm::DS_Error; }
+};
 
 // Everything reachable from a set of roots.
 class Reach {
@@ -171,6 +178,7 @@ void drop_unreached(llvm::Module& module, const Reach& reach, const std::set<std
 KernelModule extract_kernel(const std::string& bitcode, const std::vector<std::string>& roots) {
     KernelModule out;
     out.context = std::make_unique<llvm::LLVMContext>();
+    out.context->setDiagnosticHandler(std::make_unique<SilentHandler>());
     auto buffer = llvm::MemoryBuffer::getMemBuffer(bitcode, "kernel", /*RequiresNullTerminator=*/false);
     auto module = llvm::getOwningLazyBitcodeModule(std::move(buffer), *out.context);
     if (!module) {
