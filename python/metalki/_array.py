@@ -29,7 +29,9 @@ class Array(_core.ArrayBase):
             if self.size == 0:
                 self.device.synchronize()
                 return np.empty(self.shape, self.dtype)
-            return np.ndarray(self.shape, self.dtype, buffer=self)
+            # numpy lets go of a buffer at once and keeps its object; the memoryview holds the buffer itself.
+            bytes_view = memoryview(self._view(np.dtype(np.uint8), [self.nbytes], 0))
+            return np.ndarray(self.shape, self.dtype, buffer=bytes_view)
         staged = empty(self.shape, self.dtype, device=self.device)
         _core.copy_on_device(staged, self, None)
         return staged.numpy()
