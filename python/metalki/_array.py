@@ -29,9 +29,9 @@ class Array(_core.ArrayBase):
             if self.size == 0:
                 self.device.synchronize()
                 return np.empty(self.shape, self.dtype)
-            # numpy lets go of a buffer at once and keeps its object; the memoryview holds the buffer itself.
-            bytes_view = memoryview(self._view(np.dtype(np.uint8), [self.nbytes], 0))
-            return np.ndarray(self.shape, self.dtype, buffer=bytes_view)
+            # frombuffer holds the buffer itself, numpy.ndarray(buffer=) would only hold the object.
+            raw = self._view(np.dtype(np.uint8), [self.nbytes], 0)
+            return np.frombuffer(raw, np.uint8).view(self.dtype).reshape(self.shape)
         staged = empty(self.shape, self.dtype, device=self.device)
         _core.copy_on_device(staged, self, None)
         return staged.numpy()
@@ -238,9 +238,9 @@ def array(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any =
 
 def asarray(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any = None) -> Array:
     """`obj` itself when it is an Array of that dtype (and device, where one is named), else a copy as mk.array makes it."""
-    if isinstance(obj, Array) and (dtype is None or _dtypes.normalize(dtype, "asarray") == obj.dtype):
-        if device is None or _device.find_device(device) == obj.device:
-            return obj
+    same_dtype = isinstance(obj, Array) and (dtype is None or _dtypes.normalize(dtype, "asarray") == obj.dtype)
+    if same_dtype and (device is None or _device.find_device(device) == obj.device):
+        return obj  # type: ignore[no-any-return]
     return array(obj, dtype, storage, device=device)
 
 

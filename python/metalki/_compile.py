@@ -60,7 +60,7 @@ class Library(_core.LibraryBase):
 
     def get(self, name: str, default: Kernel | None = None) -> Kernel | None:
         """The kernel of that name, `default` when there is none."""
-        return self[name] if name in self else default
+        return self[name] if name in self else default  # noqa: SIM401
 
     def __repr__(self) -> str:
         return f"<metalki.Library with {', '.join(self.function_names) or 'no kernels'}>"

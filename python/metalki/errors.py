@@ -1,4 +1,4 @@
-"""The exceptions metalki raises: a mistake of the caller, a fault of the device and a failed compile are different types."""
+"""The exceptions metalki raises: mistakes of the caller, faults of the device and failed compiles are different types."""
 
 from __future__ import annotations
 
