@@ -133,7 +133,10 @@ def _dtype_problem(argument: Argument, dtype: np.dtype, nbytes: int) -> str | No
         return None
     if argument.dtype in (np.int8, np.uint8) and dtype.itemsize == 1:
         return None
-    return f"dtype {argument.dtype} is expected, an array of dtype {dtype} was given; reinterpret with .view or convert with .astype"
+    return (
+        f"dtype {argument.dtype} is expected, an array of dtype {dtype} was given; "
+        "reinterpret with .view or convert with .astype"
+    )
 
 
 def _from_bytes(where: str, argument: Argument, value: bytes) -> bytes:

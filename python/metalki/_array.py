@@ -240,7 +240,7 @@ def asarray(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any
     """`obj` itself when it is an Array of that dtype (and device, where one is named), else a copy as mk.array makes it."""
     same_dtype = isinstance(obj, Array) and (dtype is None or _dtypes.normalize(dtype, "asarray") == obj.dtype)
     if same_dtype and (device is None or _device.find_device(device) == obj.device):
-        return obj  # type: ignore[no-any-return]
+        return obj
     return array(obj, dtype, storage, device=device)
 
 
