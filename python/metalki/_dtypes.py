@@ -94,7 +94,7 @@ def buffer_format(dtype: np.dtype[Any]) -> str:
     found = _formats.get(dtype)
     if found is None:
         try:
-            found = np.empty(1, dtype).data.format  # type: ignore[arg-type]
+            found = np.empty(1, dtype).data.format
         except (ValueError, BufferError, NotImplementedError):
             found = ""
         _formats[dtype] = found
