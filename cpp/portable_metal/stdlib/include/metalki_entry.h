@@ -45,7 +45,15 @@ struct __reference_slot {
 };
 struct __value_slot {
     void *p;
-    template <class T> inline __attribute__((always_inline)) operator T() const { return *(T *)p; }
+    template <class T> inline __attribute__((always_inline)) operator T() const {
+        if constexpr (__is_base_of(__texture_base, T)) {
+            T texture; // the slot points at what a texture points at
+            texture.__d = (const __texture_descriptor *)p;
+            return texture;
+        } else {
+            return *(T *)p;
+        }
+    }
 };
 
 // A position input, converted to the scalar or vector type of the parameter.

@@ -18,6 +18,7 @@
 #include <metal_simdgroup>
 #include <metal_simdgroup_matrix>
 #include <metal_array>
+#include <metal_texture>
 #include <metal_logging>
 #include <metalki_builtins.h>
 #include <metalki_entry.h>
