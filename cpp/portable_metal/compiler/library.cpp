@@ -2,6 +2,7 @@
 #include "compiler/compiler.hpp"
 
 #include <algorithm>
+#include <mutex>
 
 #include "clang/Basic/Version.h"
 #include "llvm/IR/Constants.h"
@@ -11,6 +12,8 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include "cache/disk_cache.hpp"
+#include "cache/records.hpp"
 #include "codegen/defined_behaviour.hpp"
 #include "codegen/function_constants.hpp"
 #include "codegen/host_target.hpp"
@@ -36,7 +39,7 @@ struct Specialization {
 
 class ParsedLibrary final : public Library {
 public:
-    ParsedLibrary(std::string_view source, const Options& options) : parsed_(parse_source(source, options)) {}
+    ParsedLibrary(std::string_view source, const Options& options);
 
     std::span<const FunctionInfo> functions() const override { return parsed_.functions; }
     std::span<const FunctionConstant> constants() const override { return parsed_.constants; }
@@ -49,14 +52,45 @@ public:
                             std::string_view form) const override;
 
 private:
+    const std::string& bitcode() const;
+    CompiledKernel compile_kernel(std::size_t kernel, std::span<const ConstantValue> constants) const;
     std::size_t index_of(std::string_view function) const;
     Specialization specialize(std::size_t kernel, std::span<const ConstantValue> constants, llvm::TargetMachine& machine) const;
     Specialization optimized(std::size_t kernel, bool by_thread, std::span<const ConstantValue> constants,
                              llvm::TargetMachine& machine) const;
     std::vector<unsigned> read_inactive_slots(std::size_t kernel, llvm::Module& module) const;
 
+    std::string source_;
+    Options options_;
+    std::string key_;
     ParsedSource parsed_;
+    mutable std::mutex bitcode_mutex_;
+    mutable std::string bitcode_; // read or made when the first kernel needs it
 };
+
+ParsedLibrary::ParsedLibrary(std::string_view source, const Options& options)
+    : source_(source), options_(options), key_(source_key(source, options)) {
+    const DiskCache& cache = DiskCache::instance();
+    if (auto record = cache.load(key_)) {
+        if (auto cached = read_source(*record)) {
+            parsed_ = std::move(*cached);
+            return;
+        }
+    }
+    parsed_ = parse_source(source, options);
+    bitcode_ = std::move(parsed_.bitcode);
+    cache.store(bitcode_key(key_), bitcode_); // before the record that lets others do without the source
+    cache.store(key_, write_source(parsed_));
+}
+
+const std::string& ParsedLibrary::bitcode() const {
+    std::lock_guard lock(bitcode_mutex_);
+    if (bitcode_.empty()) {
+        auto cached = DiskCache::instance().load(bitcode_key(key_));
+        bitcode_ = cached ? std::move(*cached) : parse_source(source_, options_).bitcode;
+    }
+    return bitcode_;
+}
 
 std::size_t ParsedLibrary::index_of(std::string_view function) const {
     auto found = std::find_if(parsed_.functions.begin(), parsed_.functions.end(),
@@ -81,7 +115,7 @@ std::vector<FunctionConstant> ParsedLibrary::used_constants(std::string_view fun
     for (unsigned slot : parsed_.conditional_slots[kernel]) {
         roots.push_back(active_name(kernel, slot));
     }
-    KernelModule extracted = extract_kernel(parsed_.bitcode, roots);
+    KernelModule extracted = extract_kernel(bitcode(), roots);
     std::vector<FunctionConstant> out;
     for (std::size_t i = 0; i < parsed_.constants.size(); ++i) {
         const auto* variable = extracted.module->getGlobalVariable(parsed_.constant_symbols[i], true);
@@ -119,7 +153,7 @@ Specialization ParsedLibrary::optimized(std::size_t kernel, bool by_thread, std:
     for (unsigned slot : parsed_.conditional_slots[kernel]) {
         roots.push_back(active_name(kernel, slot));
     }
-    out.kernel = extract_kernel(parsed_.bitcode, roots);
+    out.kernel = extract_kernel(bitcode(), roots);
     llvm::Module& module = *out.kernel.module;
     apply_function_constants(module, parsed_.constants, parsed_.constant_symbols, constants);
     define_behaviour(module);
@@ -141,7 +175,7 @@ Specialization ParsedLibrary::optimized(std::size_t kernel, bool by_thread, std:
 
 Specialization ParsedLibrary::specialize(std::size_t kernel, std::span<const ConstantValue> constants,
                                          llvm::TargetMachine& machine) const {
-    bool may_synchronize = calls_synchronization(*extract_kernel(parsed_.bitcode, {thread_entry_name(kernel)}).module);
+    bool may_synchronize = calls_synchronization(*extract_kernel(bitcode(), {thread_entry_name(kernel)}).module);
     if (may_synchronize) {
         Specialization by_thread = optimized(kernel, true, constants, machine);
         if (by_thread.synchronizes) {
@@ -155,24 +189,44 @@ Specialization ParsedLibrary::specialize(std::size_t kernel, std::span<const Con
     return by_group;
 }
 
+CompiledKernel ParsedLibrary::compile_kernel(std::size_t kernel, std::span<const ConstantValue> constants) const {
+    auto machine = make_target_machine();
+    Specialization special = specialize(kernel, constants, *machine);
+    ObjectCode object = emit(*special.kernel.module, *machine, llvm::CodeGenFileType::ObjectFile);
+    CompiledKernel out;
+    out.function = parsed_.functions[kernel];
+    for (unsigned slot : special.inactive_slots) {
+        out.function.arguments[slot].active = false;
+    }
+    out.entry = special.entry->getName().str();
+    out.synchronizes = special.synchronizes;
+    out.threadgroup_memory = special.threadgroup_memory;
+    out.stack_size = total_frame_size(object);
+    out.object.assign(object.begin(), object.end());
+    return out;
+}
+
 std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view function,
                                                              std::span<const ConstantValue> constants,
                                                              std::span<const RuntimeSymbol> runtime) const {
     std::size_t kernel = index_of(function);
-    auto machine = make_target_machine();
-    Specialization special = specialize(kernel, constants, *machine);
-    std::string entry = special.entry->getName().str();
-    ObjectCode object = emit(*special.kernel.module, *machine, llvm::CodeGenFileType::ObjectFile);
-    LoadedObject loaded = load(object, entry, runtime);
-    auto code = std::make_shared<KernelCode>();
-    code->function = parsed_.functions[kernel];
-    for (unsigned slot : special.inactive_slots) {
-        code->function.arguments[slot].active = false;
+    const DiskCache& cache = DiskCache::instance();
+    std::string key = kernel_key(key_, function, constants);
+    std::optional<CompiledKernel> compiled;
+    if (auto record = cache.load(key)) {
+        compiled = read_kernel(*record);
     }
-    code->synchronizes = special.synchronizes;
-    code->static_threadgroup_memory = special.threadgroup_memory;
-    code->stack_size = total_frame_size(object);
-    if (special.synchronizes) {
+    if (!compiled) {
+        compiled = compile_kernel(kernel, constants);
+        cache.store(key, write_kernel(*compiled));
+    }
+    LoadedObject loaded = load(compiled->object, compiled->entry, runtime);
+    auto code = std::make_shared<KernelCode>();
+    code->function = std::move(compiled->function);
+    code->synchronizes = compiled->synchronizes;
+    code->static_threadgroup_memory = compiled->threadgroup_memory;
+    code->stack_size = compiled->stack_size;
+    if (code->synchronizes) {
         code->run_thread = reinterpret_cast<ThreadEntry>(const_cast<void*>(loaded.entry));
     } else {
         code->run_threadgroup = reinterpret_cast<ThreadgroupEntry>(const_cast<void*>(loaded.entry));

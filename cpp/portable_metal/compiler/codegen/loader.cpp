@@ -102,7 +102,7 @@ std::size_t total_frame_size(const ObjectCode& object) {
     return total;
 }
 
-LoadedObject load(const ObjectCode& object, const std::string& entry, std::span<const RuntimeSymbol> symbols) {
+LoadedObject load(std::string_view object, const std::string& entry, std::span<const RuntimeSymbol> symbols) {
     Linker& linker = Linker::instance();
     std::string name = "kernel" + std::to_string(linker.count++);
     llvm::orc::JITDylib& library = linker.session.createBareJITDylib(name);
@@ -113,7 +113,7 @@ LoadedObject load(const ObjectCode& object, const std::string& entry, std::span<
     });
     linker.define(library, symbols);
     library.addToLinkOrder(linker.mathematics);
-    auto copy = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object.data(), object.size()), name);
+    auto copy = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object), name);
     if (auto error = linker.layer.add(library, std::move(copy))) {
         fail("cannot link the kernel", std::move(error));
     }

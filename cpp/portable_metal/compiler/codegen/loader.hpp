@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "llvm/ADT/SmallVector.h"
@@ -27,6 +28,6 @@ struct LoadedObject {
 };
 
 // Links against `symbols` and the mathematics library. Throws std::runtime_error when a symbol is missing.
-LoadedObject load(const ObjectCode& object, const std::string& entry, std::span<const RuntimeSymbol> symbols);
+LoadedObject load(std::string_view object, const std::string& entry, std::span<const RuntimeSymbol> symbols);
 
 } // namespace metalki::compiler

@@ -19,6 +19,16 @@ template <class F> const void* address(F* function) {
     return reinterpret_cast<const void*>(function);
 }
 
+// x to an integer power, by squaring.
+template <class T> T power(T x, int n) {
+    T result = 1;
+    for (unsigned left = n < 0 ? 0u - static_cast<unsigned>(n) : static_cast<unsigned>(n); left > 0; left /= 2) {
+        result = left % 2 ? result * x : result;
+        x *= x;
+    }
+    return n < 0 ? 1 / result : result;
+}
+
 using F1 = float(float);
 using F2 = float(float, float);
 using D1 = double(double);
@@ -83,6 +93,8 @@ const RuntimeSymbol symbols[] = {
     METALKI_F2(copysign),
     METALKI_F2(nextafter),
     METALKI_F2(fdim),
+    {"__powisf2", address(power<float>)},
+    {"__powidf2", address(power<double>)},
     {"fmaf", address<float(float, float, float)>(::fmaf)},
     {"fma", address<double(double, double, double)>(::fma)},
     {"ldexpf", address<float(float, int)>(::ldexpf)},

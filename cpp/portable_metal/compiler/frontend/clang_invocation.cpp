@@ -111,8 +111,7 @@ std::string header_key(const Options& options) {
     return std::to_string(static_cast<int>(options.math_mode)) + "/" + std::to_string(options.language_version);
 }
 
-llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_file_system(const Options& options, llvm::StringRef precompiled,
-                                                                 std::string_view source) {
+SourceFiles make_file_system(const Options& options, llvm::StringRef precompiled, std::string_view source) {
     auto memory = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
     memory->setCurrentWorkingDirectory("/");
     for (const stdlib::EmbeddedFile& file : stdlib::embedded_files()) {
@@ -127,13 +126,14 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_file_system(const Options& 
     }
     memory->addFile(std::string("/") + source_name, 0, llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(source)));
     if (options.include_directories.empty()) {
-        return memory; // the machine's own headers stay out of reach
+        return {memory, nullptr}; // the machine's own headers stay out of reach
     }
-    auto both = llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(
+    auto disk = llvm::makeIntrusiveRefCnt<RecordingFileSystem>(
         llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem>(llvm::vfs::createPhysicalFileSystem().release()));
+    auto both = llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(disk);
     both->pushOverlay(memory);
     both->setCurrentWorkingDirectory("/");
-    return both;
+    return {both, disk};
 }
 
 std::unique_ptr<clang::CompilerInstance> make_instance(const Options& options, Purpose purpose,

@@ -8,6 +8,7 @@
 #include "clang/Frontend/CompilerInstance.h"
 #include "llvm/Support/VirtualFileSystem.h"
 
+#include "cache/dependencies.hpp"
 #include "compiler/compiler.hpp"
 
 namespace metalki::compiler {
@@ -22,8 +23,12 @@ enum class Purpose { parse_source, precompile_prefix };
 // Everything of `options` that changes how the standard headers are read; one precompiled header serves each value.
 std::string header_key(const Options& options);
 
-llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> make_file_system(const Options& options, llvm::StringRef precompiled,
-                                                                 std::string_view source);
+struct SourceFiles {
+    llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> all; // what Clang sees
+    llvm::IntrusiveRefCntPtr<RecordingFileSystem> disk;  // its part on the disk; null when no include directory was given
+};
+
+SourceFiles make_file_system(const Options& options, llvm::StringRef precompiled, std::string_view source);
 
 // A compiler instance ready to run an action on the source (or on the prefix header); diagnostics go to `consumer`.
 std::unique_ptr<clang::CompilerInstance> make_instance(const Options& options, Purpose purpose,

@@ -214,13 +214,17 @@ private:
 ParsedSource parse_once(std::string_view source, const Options& options, const std::string& prefix, const Repairs& repairs,
                         RepairCollector& collector) {
     ParsedSource out;
-    auto instance = make_instance(options, Purpose::parse_source, make_file_system(options, prefix, source), &collector);
+    SourceFiles files = make_file_system(options, prefix, source);
+    auto instance = make_instance(options, Purpose::parse_source, files.all, &collector);
     if (!instance) {
         std::string text = "the compiler does not accept these options: " + collector.text();
         throw CompileError(text, collector.take());
     }
     ParseAction action(out, repairs);
     instance->ExecuteAction(action);
+    if (files.disk) {
+        out.dependencies = files.disk->dependencies();
+    }
     return out;
 }
 

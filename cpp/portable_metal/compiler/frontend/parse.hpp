@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/dependencies.hpp"
 #include "compiler/compiler.hpp"
 
 namespace metalki::compiler {
@@ -15,6 +16,7 @@ struct ParsedSource {
     std::vector<std::string> constant_symbols;            // mangled name of each constant, parallel to `constants`
     std::vector<std::vector<unsigned>> conditional_slots; // of each function: slots that a function constant may switch off
     std::vector<Diagnostic> warnings;
+    std::vector<Dependency> dependencies; // files of the disk that the result depends on
     std::string bitcode;
 };
 

@@ -7,6 +7,8 @@
 #include "clang/Frontend/FrontendActions.h"
 #include "clang/Serialization/ASTWriter.h"
 
+#include "cache/disk_cache.hpp"
+#include "cache/records.hpp"
 #include "frontend/clang_invocation.hpp"
 #include "frontend/diagnostics.hpp"
 
@@ -28,7 +30,7 @@ std::shared_ptr<const std::string> precompile(const Options& options) {
     plain.math_mode = options.math_mode;
     plain.language_version = options.language_version;
     DiagnosticCollector collector;
-    auto instance = make_instance(plain, Purpose::precompile_prefix, make_file_system(plain, "", ""), &collector);
+    auto instance = make_instance(plain, Purpose::precompile_prefix, make_file_system(plain, "", "").all, &collector);
     PrecompileAction action;
     if (!instance || !instance->ExecuteAction(action) || collector.has_errors()) {
         std::string text = "the standard headers do not compile: " + collector.text();
@@ -45,7 +47,13 @@ std::shared_ptr<const std::string> precompiled_prefix(const Options& options) {
     std::lock_guard lock(mutex);
     auto& prefix = prefixes[header_key(options)];
     if (!prefix) {
-        prefix = precompile(options);
+        std::string key = prefix_key(header_key(options));
+        if (auto cached = DiskCache::instance().load(key)) {
+            prefix = std::make_shared<const std::string>(std::move(*cached));
+        } else {
+            prefix = precompile(options);
+            DiskCache::instance().store(key, *prefix);
+        }
     }
     return prefix;
 }

@@ -1,0 +1,38 @@
+// What is cached: the reflection of a parsed source, its bitcode, and the machine code of its kernels.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/loader.hpp"
+#include "frontend/parse.hpp"
+
+namespace metalki::compiler {
+
+// A kernel as it goes to the loader.
+struct CompiledKernel {
+    FunctionInfo function;
+    std::string entry; // symbol
+    bool synchronizes = false;
+    std::size_t threadgroup_memory = 0;
+    std::size_t stack_size = 0;
+    std::string object;
+};
+
+// Keys hold everything that changes the result: texts, options, our headers, compiler version, processor.
+std::string prefix_key(const std::string& header_key);
+std::string source_key(std::string_view source, const Options& options);
+std::string bitcode_key(const std::string& source_key);
+std::string kernel_key(const std::string& source_key, std::string_view function, std::span<const ConstantValue> constants);
+
+// Without the bitcode. Reading returns nothing when the record is damaged or a file that the source included has changed.
+std::string write_source(const ParsedSource& source);
+std::optional<ParsedSource> read_source(std::string_view record);
+
+std::string write_kernel(const CompiledKernel& kernel);
+std::optional<CompiledKernel> read_kernel(std::string_view record);
+
+} // namespace metalki::compiler
