@@ -43,6 +43,11 @@ __fi void __store_channel(uchar *p, uint bytes, uint v) {
     else if (bytes == 2) *(ushort *)p = (ushort)v;
     else *(uint *)p = v;
 }
+// Alpha is linear in the sRGB formats, too.
+__fi __pixel_format __of_channel(__pixel_format f, uint c) {
+    if (c == 3 && f.kind == __channel_kind::srgb) f.kind = __channel_kind::unorm;
+    return f;
+}
 __fi int __sign_extend(uint raw, uint bytes) { return (int)(raw << (32 - 8 * bytes)) >> (32 - 8 * bytes); }
 
 inline float __channel_to_float(uint raw, __pixel_format f) {
@@ -96,7 +101,7 @@ inline float4 __decode_float(const uchar *p, uint format) {
     const __pixel_format f = __take_apart(format);
     if (f.group == 9) return __unpack_word(*(const uint *)p, format);
     float4 v(0.0f, 0.0f, 0.0f, 1.0f);
-    for (uint c = 0; c < f.channels; c++) v[c] = __channel_to_float(__load_channel(p + c * f.bytes, f.bytes), f);
+    for (uint c = 0; c < f.channels; c++) v[c] = __channel_to_float(__load_channel(p + c * f.bytes, f.bytes), __of_channel(f, c));
     return f.group == 8 ? float4(v.z, v.y, v.x, v.w) : v;
 }
 inline void __encode_float(uchar *p, uint format, float4 v) {
@@ -105,7 +110,7 @@ inline void __encode_float(uchar *p, uint format, float4 v) {
     const __pixel_format f = __take_apart(format);
     if (f.group == 9) { *(uint *)p = __pack_word(v, format); return; }
     if (f.group == 8) v = float4(v.z, v.y, v.x, v.w);
-    for (uint c = 0; c < f.channels; c++) __store_channel(p + c * f.bytes, f.bytes, __float_to_channel(v[c], f));
+    for (uint c = 0; c < f.channels; c++) __store_channel(p + c * f.bytes, f.bytes, __float_to_channel(v[c], __of_channel(f, c)));
 }
 
 // Integer formats; signed ones travel as the bits of int.
