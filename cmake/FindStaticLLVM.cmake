@@ -3,7 +3,7 @@ set(METALKI_LLVM_PACKAGES "clang-19 llvm-19-dev libclang-19-dev libpolly-19-dev 
 
 function(metalki_need_llvm reason)
   message(FATAL_ERROR "metalki: ${reason}\n"
-    "metalki needs LLVM 19 and Clang 19 to build. On Debian 12 (bookworm-backports or later) and Ubuntu 24.04:\n"
+    "metalki needs LLVM 19 and Clang 19 to build. On Debian 12 or later and Ubuntu 24.04:\n"
     "    apt-get install ${METALKI_LLVM_PACKAGES}\n"
     "or point -DLLVM_CONFIG= at another llvm-config of version 19.")
 endfunction()

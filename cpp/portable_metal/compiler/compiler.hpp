@@ -125,6 +125,7 @@ struct FunctionConstant {
     std::string name;
     unsigned index = 0;
     Type type;
+    bool required = true; // false when the kernel asks is_function_constant_defined before it reads the constant
 };
 
 struct FunctionInfo {

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "clang/Basic/Version.h"
+#include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
@@ -36,6 +37,19 @@ struct Specialization {
     std::size_t threadgroup_memory = 0;
     std::vector<unsigned> inactive_slots;
 };
+
+void refuse_recursion(const llvm::Module& module) {
+    for (const llvm::Function& function : module) {
+        for (const llvm::User* user : function.users()) {
+            const auto* call = llvm::dyn_cast<llvm::CallBase>(user);
+            if (call && !function.isDeclaration() && call->getCalledFunction() == &function &&
+                call->getFunction() == &function) {
+                throw CompileError(
+                    "recursion is not supported in Metal: '" + llvm::demangle(function.getName().str()) + "' calls itself", {});
+            }
+        }
+    }
+}
 
 class ParsedLibrary final : public Library {
 public:
@@ -116,12 +130,23 @@ std::vector<FunctionConstant> ParsedLibrary::used_constants(std::string_view fun
         roots.push_back(active_name(kernel, slot));
     }
     KernelModule extracted = extract_kernel(bitcode(), roots);
-    std::vector<FunctionConstant> out;
-    for (std::size_t i = 0; i < parsed_.constants.size(); ++i) {
+    auto is_used = [&](std::size_t i) {
         const auto* variable = extracted.module->getGlobalVariable(parsed_.constant_symbols[i], true);
-        if (variable && !variable->use_empty()) {
-            out.push_back(parsed_.constants[i]);
+        return variable && !variable->use_empty();
+    };
+    std::vector<std::size_t> used;
+    for (std::size_t i = 0; i < parsed_.constants.size(); ++i) {
+        if (is_used(i)) {
+            used.push_back(i);
         }
+    }
+    // With nothing set, what remains after folding the questions is what must be given.
+    apply_function_constants(*extracted.module, parsed_.constants, parsed_.constant_symbols, {});
+    fold_branches(*extracted.module);
+    std::vector<FunctionConstant> out;
+    for (std::size_t i : used) {
+        out.push_back(parsed_.constants[i]);
+        out.back().required = is_used(i);
     }
     return out;
 }
@@ -159,6 +184,7 @@ Specialization ParsedLibrary::optimized(std::size_t kernel, bool by_thread, std:
     define_behaviour(module);
     out.threadgroup_memory = place_threadgroup_variables(module);
     optimize(module, machine);
+    refuse_recursion(module);
     out.inactive_slots = read_inactive_slots(kernel, module);
     if (auto missing = unset_constants(module, parsed_.constants, parsed_.constant_symbols); !missing.empty()) {
         std::string names;

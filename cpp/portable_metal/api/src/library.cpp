@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "Metal/MetalkiExtensions.hpp"
 #include "Metal/MetalkiValidation.hpp"
 #include "collections.hpp"
 #include "device.hpp"
@@ -55,6 +56,13 @@ compiler::Options compiler_options(const MTL::CompileOptions* options) {
                                        state_of<ObjectState>(macros->object(key)).description());
     }
     return result;
+}
+
+// One entry per constant, by name or in order.
+Reference<ObjectState> constant_object(const compiler::FunctionConstant& constant) {
+    auto* object = new ConstantState;
+    object->constant = constant;
+    return Reference<ObjectState>::adopt(object);
 }
 
 const char* severity_name(compiler::Severity severity) {
@@ -189,13 +197,21 @@ using namespace metalki::api;
 namespace compiler = metalki::compiler;
 
 Library* Device::newLibrary(const NS::String* source, const CompileOptions* options, NS::Error** error) {
+    return Portable::newLibrary(this, source, options, {}, error);
+}
+
+Library* Portable::newLibrary(Device* device, const NS::String* source, const CompileOptions* options,
+                              const IncludeSources& includes, NS::Error** error) {
     if (error)
         *error = nullptr;
     if (!require(source, "MTL::Device::newLibrary", "source is null"))
         return nullptr;
     auto state = Reference<LibraryState>::adopt(new LibraryState);
     try {
-        state->code = compiler::Library::from_source(text_of(source), compiler_options(options));
+        compiler::Options own = compiler_options(options);
+        own.headers = includes.headers;
+        own.include_directories = includes.directories;
+        state->code = compiler::Library::from_source(text_of(source), own);
         const auto warnings = state->code->warnings();
         if (!warnings.empty())
             set_error(error, LibraryErrorDomain, LibraryErrorCompileWarning, warning_text(warnings), warnings);
@@ -206,6 +222,13 @@ Library* Device::newLibrary(const NS::String* source, const CompileOptions* opti
         set_error(error, LibraryErrorDomain, LibraryErrorInternal, problem.what());
     }
     return nullptr;
+}
+
+NS::Array* Portable::functionConstants(const Library* library) {
+    std::vector<Reference<ObjectState>> items;
+    for (const auto& constant : state_of<LibraryState>(library).code->constants())
+        items.push_back(constant_object(constant));
+    return make_array(std::move(items))->autorelease();
 }
 
 void Device::newLibrary(const NS::String* pSource, const CompileOptions* pOptions,
@@ -287,11 +310,8 @@ Device* Function::device() const {
 NS::Dictionary* Function::functionConstantsDictionary() const {
     const auto& state = state_of<FunctionState>(this);
     std::vector<Entry> entries;
-    for (auto& constant : state.library->code->used_constants(state.name)) {
-        auto* object = new ConstantState;
-        object->constant = constant;
-        entries.emplace_back(Reference<ObjectState>::adopt(make_string(constant.name)), Reference<ObjectState>::adopt(object));
-    }
+    for (const auto& constant : state.library->code->used_constants(state.name))
+        entries.emplace_back(Reference<ObjectState>::adopt(make_string(constant.name)), constant_object(constant));
     return make_dictionary(std::move(entries))->autorelease();
 }
 FunctionType Function::functionType() const {
@@ -314,7 +334,7 @@ NS::String* FunctionConstant::name() const {
     return autoreleased_string(state_of<ConstantState>(this).constant.name);
 }
 bool FunctionConstant::required() const {
-    return true;
+    return state_of<ConstantState>(this).constant.required;
 }
 DataType FunctionConstant::type() const {
     return data_type(state_of<ConstantState>(this).constant.type);

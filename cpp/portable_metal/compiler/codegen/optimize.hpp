@@ -9,4 +9,7 @@ namespace metalki::compiler {
 // Inlines everything into the entry points (MSL has no recursion) and optimises at level 2.
 void optimize(llvm::Module& module, llvm::TargetMachine& machine);
 
+// Promotes variables and folds constant branches, nothing more: enough to see which globals are still read.
+void fold_branches(llvm::Module& module);
+
 } // namespace metalki::compiler

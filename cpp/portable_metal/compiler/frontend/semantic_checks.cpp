@@ -22,7 +22,10 @@ public:
     bool TraverseCXXMethodDecl(clang::CXXMethodDecl* method) { return in_function(method, &Checker::walk_method, method); }
 
     bool VisitCallExpr(clang::CallExpr* call) {
-        if (const auto* callee = call->getDirectCallee(); callee && current_) {
+        const auto* callee = call->getDirectCallee();
+        bool becomes_loop =
+            tail_calls_.count(call) > 0 && callee && current_ && callee->getCanonicalDecl() == current_->getCanonicalDecl();
+        if (callee && current_ && !becomes_loop) {
             calls_[current_->getCanonicalDecl()].emplace(callee->getCanonicalDecl(), call->getBeginLoc());
         }
         return true;
@@ -31,7 +34,7 @@ public:
     bool VisitVarDecl(clang::VarDecl* variable) {
         bool threadgroup = variable->getType().getAddressSpace() == clang::LangAS::sycl_local;
         if (threadgroup && variable->hasInit() && !llvm::isa<clang::ParmVarDecl>(variable) &&
-            !is_default_initialised(*variable)) {
+            !is_empty_initialiser(variable->getInit())) {
             report(variable->getLocation(), "threadgroup variable '%0' cannot have an initializer")
                 << variable->getNameAsString();
         }
@@ -80,6 +83,9 @@ private:
     bool in_function(clang::FunctionDecl* function, Walk walk, Declaration* declaration) {
         const clang::FunctionDecl* outer = current_;
         current_ = function;
+        if (function->doesThisDeclarationHaveABody()) {
+            note_tail_calls(function->getBody());
+        }
         bool go_on = (this->*walk)(declaration);
         current_ = outer;
         return go_on;
@@ -87,9 +93,40 @@ private:
     bool walk_function(clang::FunctionDecl* f) { return RecursiveASTVisitor::TraverseFunctionDecl(f); }
     bool walk_method(clang::CXXMethodDecl* m) { return RecursiveASTVisitor::TraverseCXXMethodDecl(m); }
 
-    static bool is_default_initialised(const clang::VarDecl& variable) {
-        const auto* construction = llvm::dyn_cast<clang::CXXConstructExpr>(variable.getInit()->IgnoreImplicit());
-        return construction && construction->getNumArgs() == 0;
+    // Default construction and {} or {0}: such initialisers are accepted and have no effect.
+    static bool is_empty_initialiser(const clang::Expr* value) {
+        value = value->IgnoreImplicit();
+        if (const auto* construction = llvm::dyn_cast<clang::CXXConstructExpr>(value)) {
+            return llvm::all_of(construction->arguments(), is_empty_initialiser);
+        }
+        if (const auto* list = llvm::dyn_cast<clang::InitListExpr>(value)) {
+            return llvm::all_of(list->inits(), is_empty_initialiser);
+        }
+        if (const auto* number = llvm::dyn_cast<clang::IntegerLiteral>(value)) {
+            return number->getValue().isZero();
+        }
+        if (const auto* number = llvm::dyn_cast<clang::FloatingLiteral>(value)) {
+            return number->getValue().isZero();
+        }
+        return llvm::isa<clang::ImplicitValueInitExpr>(value);
+    }
+
+    // A function that ends by calling itself is a loop for the optimiser; Metal's compiler accepts it, and so do we.
+    void note_tail_calls(const clang::Stmt* last) {
+        if (const auto* block = llvm::dyn_cast_or_null<clang::CompoundStmt>(last)) {
+            if (!block->body_empty()) {
+                note_tail_calls(block->body_back());
+            }
+        } else if (const auto* branch = llvm::dyn_cast_or_null<clang::IfStmt>(last)) {
+            note_tail_calls(branch->getThen());
+            note_tail_calls(branch->getElse());
+        } else if (const auto* result = llvm::dyn_cast_or_null<clang::ReturnStmt>(last)) {
+            note_tail_calls(result->getRetValue());
+        } else if (const auto* expression = llvm::dyn_cast_or_null<clang::Expr>(last)) {
+            if (const auto* call = llvm::dyn_cast<clang::CallExpr>(expression->IgnoreImplicit())) {
+                tail_calls_.insert(call);
+            }
+        }
     }
 
     bool is_object_argument(const clang::Expr* e) const { return object_arguments_.count(e) > 0; }
@@ -133,6 +170,7 @@ private:
     const clang::FunctionDecl* current_ = nullptr;
     std::map<const clang::FunctionDecl*, std::map<const clang::FunctionDecl*, clang::SourceLocation>> calls_;
     std::set<const clang::Expr*> object_arguments_;
+    std::set<const clang::CallExpr*> tail_calls_;
 };
 
 } // namespace

@@ -19,6 +19,22 @@ template <class T> inline __attribute__((always_inline)) constexpr T __widen(T v
 inline __attribute__((always_inline)) constexpr float __widen(half v) { return v; }
 inline __attribute__((always_inline)) constexpr float __widen(bfloat v) { return v; }
 
+// Which address space an object expression refers to; picks among members that are overloaded by it.
+template <class T> struct __space_of {
+    static constexpr bool device = false, constant = false, threadgroup = false;
+};
+template <class T> struct __space_of<__attribute__((opencl_global_device)) T> {
+    static constexpr bool device = true, constant = false, threadgroup = false;
+};
+template <class T> struct __space_of<__attribute__((opencl_global_host)) T> {
+    static constexpr bool device = false, constant = true, threadgroup = false;
+};
+template <class T> struct __space_of<__attribute__((opencl_local)) T> {
+    static constexpr bool device = false, constant = false, threadgroup = true;
+};
+template <class T> struct __space_of<T &> : __space_of<T> {};
+template <class T> struct __space_of<T &&> : __space_of<T> {};
+
 struct __uint3 {
     uint x, y, z;
 };

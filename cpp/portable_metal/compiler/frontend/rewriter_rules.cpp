@@ -1,0 +1,306 @@
+// The rules: attributes, address spaces, literals, swizzles, keywords.
+#include "frontend/attributes.hpp"
+#include "frontend/rewriter.hpp"
+
+namespace metalki::compiler::rewriting {
+namespace {
+
+bool is_assignment(const Token& t) {
+    return t.isOneOf(tok::equal, tok::plusequal, tok::minusequal, tok::starequal, tok::slashequal, tok::percentequal,
+                     tok::ampequal, tok::pipeequal, tok::caretequal) ||
+           t.isOneOf(tok::lesslessequal, tok::greatergreaterequal, tok::plusplus, tok::minusminus);
+}
+
+} // namespace
+
+std::size_t Rewriter::rewrite_attributes(std::size_t i) {
+    if (!is(i, tok::l_square) || !is(i + 1, tok::l_square) || partner_[i] == none || partner_[i + 1] == none ||
+        partner_[i] != partner_[i + 1] + 1) {
+        return none;
+    }
+    std::size_t begin = i + 2, end = partner_[i + 1];
+    if (name(begin).empty() || classify_attribute(name(begin).str()) == AttributeClass::standard) {
+        return none;
+    }
+    std::vector<Token> out;
+    for (std::size_t k = begin; k < end;) {
+        std::size_t stop = k;
+        while (stop < end && !in_[stop].is(tok::comma)) {
+            bool is_open = in_[stop].isOneOf(tok::l_paren, tok::l_square, tok::l_brace) && partner_[stop] != none;
+            stop = is_open ? partner_[stop] + 1 : stop + 1;
+        }
+        rewrite_attribute(k, std::min(stop, end), out);
+        k = stop + 1;
+    }
+    for (std::size_t k = i; k <= partner_[i]; ++k) {
+        remove(k);
+    }
+    replace(i, std::move(out));
+    return partner_[i] + 1;
+}
+
+void Rewriter::rewrite_attribute(std::size_t begin, std::size_t end, std::vector<Token>& out) {
+    std::string attribute = name(begin).str();
+    SourceLocation at = in_[begin].getLocation();
+    if (classify_attribute(attribute) == AttributeClass::unknown) {
+        std::string near = nearest_attribute(attribute);
+        error(begin, "unknown attribute '" + attribute + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
+        return;
+    }
+    bool on_parameter = scope().parentheses > 0;
+    std::vector<Token> arguments{string(std::string(annotation_prefix) + attribute, at)};
+    if (is(begin + 1, tok::l_paren) && begin + 2 < end - 1) {
+        arguments.push_back(punctuation(tok::comma, at));
+        if (attribute == "function_constant" && on_parameter) {
+            // The condition is no constant expression for Clang: it is evaluated when the kernel is specialised.
+            std::string text;
+            for (std::size_t k = begin + 2; k < end - 1; ++k) {
+                text += spelling(in_[k]) + " ";
+            }
+            arguments.push_back(string(text, at));
+        } else {
+            arguments.insert(arguments.end(), in_.begin() + begin + 2, in_.begin() + end - 1);
+        }
+    }
+    if (attribute == "function_constant" && !on_parameter && scope().kind != ScopeKind::function) {
+        make_extern_function_constant(begin);
+    }
+    append_attribute(out, "annotate", std::move(arguments), at);
+}
+
+void Rewriter::make_extern_function_constant(std::size_t i) {
+    std::size_t statement = scope().statement;
+    for (std::size_t k = statement; k < i; ++k) {
+        if (in_[k].isOneOf(tok::kw_static, tok::kw_constexpr, tok::kw_inline)) {
+            remove(k);
+        }
+    }
+    insert_before(statement, {word("extern", in_[statement].getLocation())});
+}
+
+// An address space behind the parameters of a member function: it says where `this` points to.
+bool Rewriter::is_method_qualifier(std::size_t i) const {
+    if (i == 0 || i + 1 >= in_.size()) {
+        return false;
+    }
+    bool ends_declarator =
+        in_[i + 1].isOneOf(tok::l_brace, tok::semi, tok::equal, tok::colon, tok::kw_const, tok::kw_noexcept, tok::arrow) ||
+        is_name(i + 1, "override") || is_name(i + 1, "final") || is_address_space(i + 1);
+    if (!ends_declarator) {
+        return false;
+    }
+    std::size_t k = i - 1;
+    while (k > 0 &&
+           (in_[k].isOneOf(tok::kw_const, tok::kw_volatile, tok::kw_noexcept, tok::kw_mutable) || is_address_space(k))) {
+        --k;
+    }
+    return in_[k].is(tok::r_paren) && partner_[k] != none;
+}
+
+std::size_t Rewriter::rewrite_address_space(std::size_t i) {
+    if (!is_address_space(i)) {
+        return none;
+    }
+    StringRef space = name(i);
+    if (is_method_qualifier(i)) {
+        scope().spaces.push_back(space.str());
+        remove(i);
+        return i + 1;
+    }
+    SourceLocation at = in_[i].getLocation();
+    std::vector<Token> out;
+    if (space == "constant" && !is(i + 1, tok::kw_const) && !(i > 0 && in_[i - 1].is(tok::kw_const))) {
+        out.push_back(word("const", at));
+    }
+    if (space != "thread") {
+        StringRef attribute = space == "device"     ? "opencl_global_device"
+                              : space == "constant" ? "opencl_global_host"
+                                                    : "opencl_local";
+        append_attribute(out, attribute, {}, at);
+    }
+    bool is_parameter = scope().parentheses > 0;
+    if (space == "threadgroup" && !is_parameter && scope().kind != ScopeKind::class_ && variable_name_after(i) != none) {
+        append_attribute(out, "section", {string(threadgroup_section, at)}, at);
+    }
+    replace(i, std::move(out));
+    if (is_parameter) {
+        array_parameter_to_pointer(i);
+    } else if (space == "threadgroup" || space == "constant") {
+        make_static_if_local(i);
+    }
+    return i + 1;
+}
+
+// Variables of function scope that live in an address space of their own have static storage for Clang.
+void Rewriter::make_static_if_local(std::size_t i) {
+    if (scope().kind != ScopeKind::function || variable_name_after(i) == none) {
+        return;
+    }
+    std::size_t statement = scope().statement;
+    for (std::size_t k = statement; k < i; ++k) {
+        if (in_[k].is(tok::kw_static)) {
+            return;
+        }
+        if (in_[k].is(tok::kw_alignas) && is(k + 1, tok::l_paren) && partner_[k + 1] != none) {
+            k = partner_[k + 1];
+        } else if (!in_[k].isOneOf(tok::kw_const, tok::kw_constexpr, tok::kw_volatile) &&
+                   !(is(k, tok::l_square) || edits_.count(k))) {
+            return;
+        }
+    }
+    insert_before(statement, {word("static", in_[statement].getLocation())});
+}
+
+// `threadgroup T a[N][M]` as a parameter is a pointer `T (*a)[M]` in the same space, not one to generic memory.
+void Rewriter::array_parameter_to_pointer(std::size_t i) {
+    std::size_t declared = variable_name_after(i);
+    if (declared == none || !is(declared + 1, tok::l_square) || is(declared + 2, tok::l_square) ||
+        partner_[declared + 1] == none) {
+        return;
+    }
+    SourceLocation at = in_[declared].getLocation();
+    std::size_t close = partner_[declared + 1];
+    bool more_dimensions = is(close + 1, tok::l_square) && !is(close + 2, tok::l_square);
+    if (more_dimensions) {
+        insert_before(declared, {punctuation(tok::l_paren, at), punctuation(tok::star, at)});
+        insert_before(close + 1, {punctuation(tok::r_paren, at)});
+    } else {
+        insert_before(declared, {punctuation(tok::star, at)});
+    }
+    for (std::size_t k = declared + 1; k <= close; ++k) {
+        remove(k);
+    }
+}
+
+// MSL has no double: a literal without suffix is float; h and bf make half and bfloat.
+std::size_t Rewriter::rewrite_literal(std::size_t i) {
+    if (!is(i, tok::numeric_constant)) {
+        return none;
+    }
+    std::string text = spelling(in_[i]);
+    StringRef lower(text);
+    SourceLocation at = in_[i].getLocation();
+    bool hexadecimal = lower.starts_with_insensitive("0x");
+    bool floating =
+        lower.contains('.') || (hexadecimal ? lower.find_first_of("pP") : lower.find_first_of("eE")) != StringRef::npos;
+    if (!hexadecimal && (lower.ends_with("bf") || lower.ends_with("BF"))) {
+        std::string digits = lower.drop_back(2).str();
+        Token number = literal(tok::numeric_constant, digits + (floating ? "f" : ".0f"), at);
+        replace(i, {punctuation(tok::l_paren, at), punctuation(tok::l_paren, at), word("bfloat", at),
+                    punctuation(tok::r_paren, at), number, punctuation(tok::r_paren, at)});
+        return i + 1;
+    }
+    if (!floating) {
+        if (!hexadecimal && lower.ends_with_insensitive("h")) {
+            replace(i, {literal(tok::numeric_constant, lower.drop_back(1).str() + ".0f16", at)});
+            return i + 1;
+        }
+        return none;
+    }
+    char last = text.back();
+    if (last == 'h' || last == 'H') {
+        replace(i, {literal(tok::numeric_constant, lower.drop_back(1).str() + "f16", at)});
+        return i + 1;
+    }
+    if ((last >= '0' && last <= '9') || last == '.') {
+        replace(i, {literal(tok::numeric_constant, text + "f", at)});
+        return i + 1;
+    }
+    if (last == 'l' || last == 'L') {
+        error(i, "'long double' literals are not supported in Metal");
+    }
+    return none;
+}
+
+std::size_t Rewriter::rewrite_swizzle(std::size_t i) {
+    StringRef text = name(i);
+    if (i == 0 || text.size() < 2 || text.size() > 4 || !in_[i - 1].isOneOf(tok::period, tok::arrow) ||
+        is(i + 1, tok::l_paren)) {
+        return none;
+    }
+    std::vector<int> indices = swizzle_indices(text);
+    if (indices.empty() || declared_swizzles_.count(text.str())) {
+        return none;
+    }
+    bool assigned = is_assignment(in_[i + 1]);
+    for (std::size_t k = i - 1; !assigned && k-- > 0;) { // ++v.xy: the operator stands before the whole postfix expression
+        if (in_[k].isOneOf(tok::r_paren, tok::r_square) && partner_[k] != none) {
+            k = partner_[k];
+        } else if (in_[k].isOneOf(tok::plusplus, tok::minusminus)) {
+            assigned = true;
+        } else if (name(k).empty() && !in_[k].isOneOf(tok::period, tok::arrow, tok::coloncolon)) {
+            break;
+        } else if (!name(k).empty() && k > 0 && !in_[k - 1].isOneOf(tok::period, tok::arrow, tok::coloncolon)) {
+            assigned = in_[k - 1].isOneOf(tok::plusplus, tok::minusminus);
+            break;
+        }
+    }
+    SourceLocation at = in_[i].getLocation();
+    std::vector<Token> out{word("template", at), word(assigned ? "__l" : "__g", at), punctuation(tok::less, at)};
+    for (std::size_t k = 0; k < indices.size(); ++k) {
+        if (k > 0) {
+            out.push_back(punctuation(tok::comma, at));
+        }
+        out.push_back(literal(tok::numeric_constant, std::to_string(indices[k]), at));
+    }
+    for (auto kind : {tok::greater, tok::l_paren, tok::r_paren}) {
+        out.push_back(punctuation(kind, at));
+    }
+    replace(i, std::move(out));
+    return i + 1;
+}
+
+std::size_t Rewriter::rewrite_keyword(std::size_t i) {
+    const Token& t = in_[i];
+    SourceLocation at = t.getLocation();
+    if (t.is(tok::kw_double)) {
+        error(i, "'double' is not supported in Metal");
+        replace(i, {word("float", at)});
+        return i + 1;
+    }
+    struct Forbidden {
+        tok::TokenKind kind;
+        const char* what;
+    };
+    static constexpr Forbidden forbidden[] = {
+        {tok::kw_goto, "'goto' statements are"},
+        {tok::kw_new, "'new' expressions are"},
+        {tok::kw_delete, "'delete' expressions are"},
+        {tok::kw_virtual, "'virtual' functions are"},
+        {tok::kw_thread_local, "'thread_local' variables are"},
+        {tok::kw_dynamic_cast, "'dynamic_cast' is"},
+        {tok::kw_try, "exceptions ('try') are"},
+        {tok::kw_throw, "exceptions ('throw') are"},
+    };
+    for (const auto& [kind, what] : forbidden) {
+        bool deleted_function = kind == tok::kw_delete && i > 0 && in_[i - 1].is(tok::equal);
+        bool operator_name = i > 0 && in_[i - 1].is(tok::kw_operator);
+        if (t.is(kind) && !deleted_function && !operator_name) {
+            error(i, std::string(what) + " not supported in Metal");
+            return none;
+        }
+    }
+    StringRef text = name(i);
+    bool starts_function =
+        scope().parentheses == 0 && scope().kind != ScopeKind::function && scope().kind != ScopeKind::initializer;
+    if (starts_function && (text == "kernel" || text == "vertex" || text == "fragment") && t.is(tok::identifier) &&
+        !in_[i + 1].isOneOf(tok::semi, tok::equal, tok::comma, tok::coloncolon)) {
+        std::vector<Token> out;
+        append_attribute(out, "annotate", {string(std::string(annotation_prefix) + text.str(), at)}, at);
+        replace(i, std::move(out));
+        return i + 1;
+    }
+    if (text == "coherent" && is(i + 1, tok::l_paren) && partner_[i + 1] == i + 3) {
+        remove_range(i, i + 4);
+        return i + 4;
+    }
+    if (text == "is_function_constant_defined" && is(i + 1, tok::l_paren) && partner_[i + 1] != none) {
+        // The address, not the value: an unset constant may be asked about.
+        replace(i, {word("__metalki_is_defined", at)});
+        insert_before(i + 2, {punctuation(tok::amp, at)});
+        return i + 1;
+    }
+    return none;
+}
+
+} // namespace metalki::compiler::rewriting
