@@ -49,6 +49,7 @@ std::vector<std::string> arguments_for(const Options& options, Purpose purpose) 
         "-fconvergent-functions",
         "-fno-threadsafe-statics",
         "-fno-rtti",
+        "-fpch-instantiate-templates", // in the standard library once, not in every program
         "-nostdsysteminc",
         "-nobuiltininc",
         // What C++ leaves undefined and GPUs define, or what kernels do anyway.
@@ -63,7 +64,7 @@ std::vector<std::string> arguments_for(const Options& options, Purpose purpose) 
         "-disable-llvm-passes",
         "-ferror-limit",
         "100",
-        "-fspell-checking-limit=50",
+        "-fspell-checking-limit=50", "-fno-elide-type",
         "-Wno-c++11-narrowing",
         "-Wno-duplicate-decl-specifier",
         "-Wno-undefined-internal",

@@ -74,6 +74,12 @@ std::string in_msl_terms(std::string message) {
     for (const auto& [from, to] : terms) {
         replace_all(message, from, to);
     }
+    // A static_assert of our own headers: the sentence is what matters.
+    if (message.starts_with("static assertion failed due to requirement '")) {
+        if (std::size_t sentence = message.rfind("': "); sentence != std::string::npos) {
+            message = message.substr(sentence + 3);
+        }
+    }
     // vec<float, 4> and vec<metal::..., n> are what users write as float4.
     for (const char* scalar :
          {"bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bfloat", "float"}) {

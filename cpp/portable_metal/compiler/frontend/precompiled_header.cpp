@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "clang/Frontend/FrontendActions.h"
+#include "clang/Sema/Sema.h"
 #include "clang/Serialization/ASTWriter.h"
 
 #include "cache/disk_cache.hpp"
@@ -15,13 +16,38 @@
 namespace metalki::compiler {
 namespace {
 
+// Clang lists all functions for device-side diagnostics, and every user of the header would load that list: two thirds of the
+// standard library for an empty kernel. The list is private; naming it in an explicit instantiation is the way past that.
+template <auto Member> struct DeferredChecks {
+    friend auto& deferred_checks(clang::Sema& sema) { return sema.*Member; }
+};
+template struct DeferredChecks<&clang::Sema::DeclsToCheckForDeferredDiags>;
+auto& deferred_checks(clang::Sema& sema);
+
+class Generator : public clang::PCHGenerator {
+public:
+    using PCHGenerator::PCHGenerator;
+
+    void InitializeSema(clang::Sema& sema) override {
+        sema_ = &sema;
+        PCHGenerator::InitializeSema(sema);
+    }
+    void HandleTranslationUnit(clang::ASTContext& context) override {
+        deferred_checks(*sema_).clear();
+        PCHGenerator::HandleTranslationUnit(context);
+    }
+
+private:
+    clang::Sema* sema_ = nullptr;
+};
+
 class PrecompileAction : public clang::GeneratePCHAction {
 public:
     std::shared_ptr<clang::PCHBuffer> buffer = std::make_shared<clang::PCHBuffer>();
 
     std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& instance, llvm::StringRef) override {
-        return std::make_unique<clang::PCHGenerator>(instance.getPreprocessor(), instance.getModuleCache(), precompiled_header,
-                                                     "", buffer, instance.getFrontendOpts().ModuleFileExtensions);
+        return std::make_unique<Generator>(instance.getPreprocessor(), instance.getModuleCache(), precompiled_header, "",
+                                           buffer, instance.getFrontendOpts().ModuleFileExtensions);
     }
 };
 
