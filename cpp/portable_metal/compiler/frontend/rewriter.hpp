@@ -33,7 +33,7 @@ struct MemberFunction {
     std::size_t begin = 0, end = 0;       // token range, end exclusive
     std::size_t name = 0, parameters = 0; // first token of its name; the ( behind it
     std::vector<std::string> spaces;      // where `this` may point to; empty: anywhere
-    std::string text;                     // declaration and body without those spaces
+    std::string text;                     // declaration and body without address spaces
     bool is_template = false;
 
     bool serves_every_space() const {

@@ -82,7 +82,7 @@ void Rewriter::note_member_function(std::size_t i) {
     function.spaces = std::move(scope().spaces);
     function.is_template = is(scope().statement, tok::kw_template);
     for (std::size_t t = function.begin; t < end; ++t) {
-        if (!is_address_space(t) || t < k || t >= i) {
+        if (!is_address_space(t)) { // `device T& at() device` beside `thread T& at() thread` is one function to us
             function.text += spelling(in_[t]) + " ";
         }
     }
