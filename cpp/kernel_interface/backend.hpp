@@ -100,7 +100,10 @@ struct ConstantBytes {
 class LibraryImpl {
 public:
     virtual ~LibraryImpl() = default;
+    // Those that `function` uses.
     virtual std::vector<ConstantInfo> constants_of(const std::string& function) = 0;
+    // Those of the whole source. May take long.
+    virtual std::vector<ConstantInfo> declared_constants() = 0;
     virtual std::shared_ptr<const KernelImpl> make_kernel(const std::string& function,
                                                           std::span<const ConstantBytes> constants) = 0;
 
@@ -150,17 +153,25 @@ public:
     std::string label;
 };
 
+// A source with what it includes.
+struct Program {
+    std::string source;  // as given
+    std::string inlined; // with the user's own includes in place
+};
+
 class DeviceImpl : public std::enable_shared_from_this<DeviceImpl> {
 public:
     virtual ~DeviceImpl() = default;
     // `bytes` may be 0. Null when memory is short.
     virtual std::shared_ptr<BufferImpl> allocate(std::size_t bytes, Storage storage, std::string_view label) = 0;
-    // The source has no includes of the user's any more.
-    virtual std::shared_ptr<LibraryImpl> compile(const std::string& source, const CompileOptions& options) = 0;
+    virtual std::shared_ptr<LibraryImpl> compile(const Program& program, const CompileOptions& options) = 0;
     virtual std::shared_ptr<QueueImpl> make_queue(std::string_view label) = 0;
 
     std::shared_ptr<QueueImpl> new_queue(std::string_view label); // make_queue, and remembers it for synchronize()
     std::vector<std::shared_ptr<QueueImpl>> live_queues();
+    // What a queue that is gone had to report; the first such error is kept for synchronize().
+    void keep_error(std::string error);
+    std::string take_error();
 
     DeviceInfo info;
     OnceCache<LibraryImpl> libraries;
@@ -168,6 +179,7 @@ public:
 private:
     std::mutex queues_mutex_;
     std::vector<std::weak_ptr<QueueImpl>> queues_;
+    std::string kept_error_;
 };
 
 class Backend {
@@ -175,6 +187,7 @@ public:
     virtual ~Backend() = default;
     virtual std::vector<std::shared_ptr<DeviceImpl>> devices() = 0;
     virtual std::string provider() const = 0; // "Apple Metal" or "metalki portable Metal"
+    virtual std::string compiler() const = 0;
 };
 
 // The back end over the Metal API; made once.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "kernel_interface/backend.hpp"
 
@@ -32,14 +33,24 @@ std::string describe_devices() {
 }
 
 // Everything that changes the code, with lengths, so that no two sets of inputs meet in one key.
-std::string cache_key(std::string_view source, const CompileOptions& options) {
+std::string cache_key(const detail::Program& program, const CompileOptions& options) {
     std::string key;
     auto add = [&key](std::string_view text) {
         key += std::to_string(text.size());
         key += ':';
         key += text;
     };
-    add(source);
+    add(program.source);
+    // Holds the texts of the headers as they are now, which may change on disk.
+    add(program.inlined == program.source ? std::string_view{} : program.inlined);
+    for (const std::string& folder : options.include_dirs)
+        add(folder);
+    add("");
+    for (const auto& [name, text] : options.headers) {
+        add(name);
+        add(text);
+    }
+    add("");
     add(options.language_version);
     add(std::to_string(static_cast<int>(options.math_mode)));
     add(std::to_string(options.macros.size()));
@@ -48,6 +59,25 @@ std::string cache_key(std::string_view source, const CompileOptions& options) {
         add(text);
     }
     return key;
+}
+
+// Waits for every queue even when one has failed; then the first error is thrown.
+bool wait_for_all(detail::DeviceImpl& device, detail::Deadline deadline) {
+    std::string error;
+    bool done = true;
+    for (auto& queue : device.live_queues()) {
+        try {
+            done = queue->synchronize(deadline) && done;
+        } catch (const DeviceError& thrown) {
+            if (error.empty())
+                error = thrown.what();
+        }
+    }
+    if (std::string kept = device.take_error(); error.empty())
+        error = std::move(kept);
+    if (!error.empty())
+        throw DeviceError(error);
+    return done;
 }
 
 } // namespace
@@ -115,21 +145,16 @@ Library Device::compile(std::string_view source) const {
 Library Device::compile(std::string_view source, const CompileOptions& options) const {
     if (source.find('\0') != std::string_view::npos)
         throw ArgumentError("compile: the source holds a zero byte at offset " + std::to_string(source.find('\0')));
-    std::string text = detail::inline_includes(source, options);
-    return Library(impl_->libraries.get(cache_key(text, options), [&] { return impl_->compile(text, options); }));
+    const detail::Program program{std::string(source), detail::inline_includes(source, options)};
+    return Library(impl_->libraries.get(cache_key(program, options), [&] { return impl_->compile(program, options); }));
 }
 
 void Device::synchronize() const {
-    for (const auto& queue : impl_->live_queues())
-        queue->synchronize(std::nullopt);
+    wait_for_all(*impl_, std::nullopt);
 }
 
 bool Device::synchronize_for(std::chrono::nanoseconds timeout) const {
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
-    for (const auto& queue : impl_->live_queues())
-        if (!queue->synchronize(deadline))
-            return false;
-    return true;
+    return wait_for_all(*impl_, std::chrono::steady_clock::now() + timeout);
 }
 
 namespace detail {
@@ -151,6 +176,17 @@ std::vector<std::shared_ptr<QueueImpl>> DeviceImpl::live_queues() {
         if (auto queue = weak.lock())
             live.push_back(std::move(queue));
     return live;
+}
+
+void DeviceImpl::keep_error(std::string error) {
+    std::lock_guard lock(queues_mutex_);
+    if (kept_error_.empty())
+        kept_error_ = std::move(error);
+}
+
+std::string DeviceImpl::take_error() {
+    std::lock_guard lock(queues_mutex_);
+    return std::exchange(kept_error_, {});
 }
 
 } // namespace detail

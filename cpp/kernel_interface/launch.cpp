@@ -116,13 +116,14 @@ void check_buffer(const KernelImpl& kernel, std::size_t position, const Argument
                "the buffer is on device " + buffer.device->info.name + ", the kernel on " + kernel.device->info.name);
     if (value.offset > buffer.bytes || value.length > buffer.bytes - value.offset)
         refuse(kernel, position, "the range is not inside its buffer");
-    if (value.length != 0 && value.length < info.nbytes)
+    if (value.length < std::max<std::size_t>(1, info.nbytes))
         refuse(kernel, position,
-               "at least " + std::to_string(info.nbytes) + " bytes are expected, the buffer has " +
+               "at least " + std::to_string(std::max<std::size_t>(1, info.nbytes)) + " bytes are expected, the buffer has " +
                    std::to_string(value.length));
-    if (const std::size_t element = size_of(info.scalar); element > 1 && value.offset % element != 0)
+    if (info.alignment > 1 && value.offset % info.alignment != 0)
         refuse(kernel, position,
-               "the offset " + std::to_string(value.offset) + " is not a multiple of " + std::to_string(element) + " bytes");
+               "it starts at byte " + std::to_string(value.offset) + " of its allocation, which is not a multiple of " +
+                   std::to_string(info.alignment));
 }
 
 void check_bytes(const KernelImpl& kernel, std::size_t position, const ArgumentValue& value) {
@@ -131,12 +132,13 @@ void check_bytes(const KernelImpl& kernel, std::size_t position, const ArgumentV
         refuse(kernel, position, "a value was given, but it does not take one");
     if (info.access != Access::read)
         refuse(kernel, position, "the kernel writes it, so it needs a buffer; a value was given");
-    if (value.length == 0 || (info.nbytes != 0 && value.length % info.nbytes != 0))
+    const bool fits = info.is_reference ? value.length == info.nbytes : value.length % info.nbytes == 0;
+    if (value.length == 0 || (info.nbytes != 0 && !fits))
         refuse(kernel, position,
                std::to_string(value.length) + " bytes were given; its type has " + std::to_string(info.nbytes));
 }
 
-void check_arguments(const KernelImpl& kernel, std::span<const ArgumentValue> arguments) {
+void check_arguments(const KernelImpl& kernel, std::span<const ArgumentValue> arguments, bool launches_nothing) {
     std::uint64_t threadgroup_memory = kernel.static_threadgroup_memory;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const ArgumentInfo& info = kernel.arguments[i];
@@ -144,7 +146,9 @@ void check_arguments(const KernelImpl& kernel, std::span<const ArgumentValue> ar
             continue;
         switch (arguments[i].kind) {
         case ArgumentValue::Kind::buffer:
-            check_buffer(kernel, i, arguments[i]);
+            // What launches nothing may come with empty buffers, as sizes of zero do.
+            if (!launches_nothing || arguments[i].length != 0)
+                check_buffer(kernel, i, arguments[i]);
             break;
         case ArgumentValue::Kind::bytes:
             check_bytes(kernel, i, arguments[i]);
@@ -189,7 +193,7 @@ void launch(const Kernel& kernel, std::span<const ArgumentValue> arguments, cons
     const KernelImpl& impl = *kernel.impl();
     const Geometry geometry = check_geometry(impl, options);
     detail::check_argument_count(kernel, arguments.size());
-    check_arguments(impl, arguments);
+    check_arguments(impl, arguments, geometry.grid.empty());
     check_uses(impl, options.uses);
     const Queue& queue = options.queue ? *options.queue : global_queue(kernel.device());
     if (queue.impl()->device != impl.device)
@@ -235,7 +239,7 @@ ArgumentValue encode_number(const Kernel& kernel, std::size_t position, const Sc
                "a number was given, but it needs " +
                    std::string(info.kind == ArgumentKind::buffer ? "a buffer" : "something else"));
     if (info.scalar == ScalarType::none || info.rows != 1 || info.columns != 1)
-        refuse(impl, position, "a number was given for a value of " + std::to_string(info.nbytes) + " bytes");
+        refuse(impl, position, "a number was given, but it needs " + std::to_string(info.nbytes) + " bytes");
     const std::size_t length =
         encode_scalar(info.scalar, value, slot.bytes, "launch of \"" + impl.name + "\": argument \"" + info.name + "\"");
     return ArgumentValue::bytes(slot.bytes, length);

@@ -37,20 +37,26 @@ std::string pick_name(const detail::LibraryImpl& library, std::string_view name)
     return std::string(name);
 }
 
-bool mentions(const std::string& source, const std::string& word) {
-    auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-    for (std::size_t at = source.find(word); at != std::string::npos; at = source.find(word, at + 1)) {
-        std::size_t end = at + word.size();
-        if ((at == 0 || !is_word(source[at - 1])) && (end == source.size() || !is_word(source[end])))
-            return true;
-    }
-    return false;
-}
-
 std::string describe(const FunctionConstant& constant) {
     if (const unsigned* index = std::get_if<unsigned>(&constant.id))
         return "function constant " + std::to_string(*index);
     return "function constant \"" + std::get<std::string>(constant.id) + "\"";
+}
+
+bool means(const FunctionConstant& given, const ConstantInfo& declared) {
+    const unsigned* index = std::get_if<unsigned>(&given.id);
+    return index ? *index == declared.index : std::get<std::string>(given.id) == declared.name;
+}
+
+// Constants that another kernel of the source uses are fine.
+void need_declared(detail::LibraryImpl& library, const std::string& kernel, const FunctionConstant& given) {
+    std::vector<std::string> names;
+    for (const ConstantInfo& declared : library.declared_constants()) {
+        if (means(given, declared))
+            return;
+        names.push_back("\"" + declared.name + "\" (index " + std::to_string(declared.index) + ")");
+    }
+    throw ArgumentError("kernel \"" + kernel + "\": the source has no " + describe(given) + "; there are: " + list_of(names));
 }
 
 ConstantBytes convert(const FunctionConstant& given, const ConstantInfo& info, const std::string& kernel) {
@@ -65,19 +71,16 @@ ConstantBytes convert(const FunctionConstant& given, const ConstantInfo& info, c
 }
 
 // The values that the kernel uses, in the order of their indices.
-std::vector<ConstantBytes> match(const detail::LibraryImpl& library, const std::string& kernel,
+std::vector<ConstantBytes> match(detail::LibraryImpl& library, const std::string& kernel,
                                  const std::vector<ConstantInfo>& declared, std::span<const FunctionConstant> given) {
     std::map<unsigned, ConstantBytes> values;
     for (const FunctionConstant& constant : given) {
-        const unsigned* index = std::get_if<unsigned>(&constant.id);
-        const std::string* name = std::get_if<std::string>(&constant.id);
-        auto it = std::find_if(declared.begin(), declared.end(),
-                               [&](const ConstantInfo& d) { return index ? d.index == *index : d.name == *name; });
+        auto it = std::find_if(declared.begin(), declared.end(), [&](const ConstantInfo& d) { return means(constant, d); });
         if (it != declared.end()) {
             if (!values.emplace(it->index, convert(constant, *it, kernel)).second)
                 throw ArgumentError("kernel \"" + kernel + "\": " + describe(constant) + " is given twice");
-        } else if (index ? *index > 65535 : name->empty() || !mentions(library.source, *name)) {
-            throw ArgumentError("kernel \"" + kernel + "\": the source has no " + describe(constant));
+        } else {
+            need_declared(library, kernel, constant);
         }
     }
     std::vector<ConstantBytes> result;

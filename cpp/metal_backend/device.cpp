@@ -50,6 +50,13 @@ public:
         return result;
     }
     std::string provider() const override { return provider_name; }
+    std::string compiler() const override {
+#if METALKI_EXTENDED_METAL
+        return MTL::Portable::compilerVersion();
+#else
+        return "the system's Metal compiler";
+#endif
+    }
 };
 
 } // namespace
@@ -72,7 +79,12 @@ MetalDevice::MetalDevice(NS::SharedPtr<MTL::Device> metal) : device(std::move(me
     info.unified_memory = device->hasUnifiedMemory();
     info.recommended_working_set_size = device->recommendedMaxWorkingSetSize();
     info.max_buffer_length = device->maxBufferLength();
+#if METALKI_EXTENDED_METAL
+    info.multiprocessor_count = MTL::Portable::usableCores(device.get());
+#else
+    // Metal does not tell the cores of a GPU; those of the processor grow with them.
     info.multiprocessor_count = std::max(1u, std::thread::hardware_concurrency());
+#endif
 }
 
 std::shared_ptr<detail::BufferImpl> MetalDevice::allocate(std::size_t bytes, Storage storage, std::string_view label) {
@@ -100,7 +112,7 @@ std::shared_ptr<detail::QueueImpl> MetalDevice::make_queue(std::string_view labe
 
 std::shared_ptr<const detail::KernelImpl> MetalDevice::byte_kernel(const char* name) {
     const std::string key = std::string("\0metalki bytes", 14);
-    auto library = libraries.get(key, [this] { return compile(byte_kernels, {}); });
+    auto library = libraries.get(key, [this] { return compile({byte_kernels, byte_kernels}, {}); });
     return library->kernels.get(name, [&] { return library->make_kernel(name, {}); });
 }
 

@@ -9,49 +9,41 @@ namespace {
 
 constexpr std::chrono::microseconds patience{100};
 
+// Looks at busy queues every now and then: waking it for each batch would cost the launching thread more than a launch.
 class Flusher {
 public:
     Flusher() { std::thread(&Flusher::run, this).detach(); }
 
     void add(std::shared_ptr<MetalQueue> queue) {
         std::lock_guard lock(mutex_);
-        queues_.push_back(std::move(queue));
-        if (queues_.size() == 1)
-            wake_.notify_one();
+        added_.push_back(std::move(queue));
+        wake_.notify_one();
     }
 
 private:
     [[noreturn]] void run() {
-        std::vector<std::shared_ptr<MetalQueue>> ready;
+        std::vector<std::shared_ptr<MetalQueue>> watched;
         for (;;) {
             {
                 std::unique_lock lock(mutex_);
-                wake_.wait(lock, [this] { return !queues_.empty(); });
+                if (watched.empty())
+                    wake_.wait(lock, [this] { return !added_.empty(); });
+                std::move(added_.begin(), added_.end(), std::back_inserter(watched));
+                added_.clear();
             }
             std::this_thread::sleep_for(patience);
-            {
-                std::lock_guard lock(mutex_);
-                ready.swap(queues_);
-            }
-            for (const auto& queue : ready) {
-                try {
-                    queue->flush();
-                } catch (const std::exception&) {
-                    // The commands stay; whoever waits for them is told.
-                }
-            }
-            ready.clear();
+            std::erase_if(watched, [](const auto& queue) { return !queue->flush_what_waits(); });
         }
     }
 
     std::mutex mutex_;
     std::condition_variable wake_;
-    std::vector<std::shared_ptr<MetalQueue>> queues_;
+    std::vector<std::shared_ptr<MetalQueue>> added_;
 };
 
 } // namespace
 
-void flush_soon(std::shared_ptr<MetalQueue> queue) {
+void watch(std::shared_ptr<MetalQueue> queue) {
     // Never destroyed: its thread runs until the process ends.
     static Flusher* flusher = new Flusher;
     flusher->add(std::move(queue));

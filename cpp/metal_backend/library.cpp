@@ -47,6 +47,40 @@ NS::SharedPtr<MTL::CompileOptions> make_options(const CompileOptions& options) {
     throw CompileError(to_string(error->localizedDescription()), read_diagnostics(error, source));
 }
 
+// The source is fine; what is asked of it is not.
+[[noreturn]] void fail_to_specialise(NS::Error* error, const std::string& source, const std::string& kernel) {
+    const std::string text = error ? to_string(error->localizedDescription()) : "the device gives no reason";
+    if (error && read_diagnostics(error, source).empty() && text.find("function constant") != std::string::npos)
+        throw ArgumentError(text);
+    fail(error, source, "kernel \"" + kernel + "\": " + text);
+}
+
+NS::SharedPtr<MTL::Library> new_library(MTL::Device& device, const detail::Program& program, const CompileOptions& options,
+                                        NS::Error** error) {
+    NS::SharedPtr<MTL::CompileOptions> metal_options = make_options(options);
+#if METALKI_EXTENDED_METAL
+    NS::SharedPtr<NS::String> text = make_string(program.source);
+#else
+    NS::SharedPtr<NS::String> text = make_string(program.inlined);
+#endif
+    if (!text)
+        throw ArgumentError("compile: the source is not UTF-8 text");
+#if METALKI_EXTENDED_METAL
+    const MTL::Portable::IncludeSources includes{options.headers, options.include_dirs,
+                                                 options.include_dirs.empty() ? std::string() : program.inlined};
+    return NS::TransferPtr(MTL::Portable::newLibrary(&device, text.get(), metal_options.get(), includes, error));
+#else
+    return NS::TransferPtr(device.newLibrary(text.get(), metal_options.get(), error));
+#endif
+}
+
+detail::ConstantInfo describe(const MTL::FunctionConstant& constant) {
+    const ValueShape shape = shape_of(constant.type());
+    // The portable compiler finds out by itself, after optimising, which values are missing.
+    const bool required = !METALKI_EXTENDED_METAL && constant.required();
+    return {to_string(constant.name()), static_cast<unsigned>(constant.index()), shape.scalar, shape.rows, required};
+}
+
 void check_buffers(const std::string& kernel, const std::vector<ArgumentInfo>& arguments) {
     unsigned buffers = 0;
     for (const ArgumentInfo& info : arguments)
@@ -59,21 +93,17 @@ void check_buffers(const std::string& kernel, const std::vector<ArgumentInfo>& a
 
 } // namespace
 
-std::shared_ptr<detail::LibraryImpl> MetalDevice::compile(const std::string& source, const CompileOptions& options) {
+std::shared_ptr<detail::LibraryImpl> MetalDevice::compile(const detail::Program& program, const CompileOptions& options) {
     AutoreleaseScope scope;
-    NS::SharedPtr<MTL::CompileOptions> metal_options = make_options(options);
     NS::Error* error = nullptr;
-    NS::SharedPtr<NS::String> text = make_string(source);
-    if (!text)
-        throw ArgumentError("compile: the source is not UTF-8 text");
     auto made = std::make_shared<MetalLibrary>();
-    made->library = NS::TransferPtr(device->newLibrary(text.get(), metal_options.get(), &error));
+    made->library = new_library(*device.get(), program, options, &error);
+    made->source = METALKI_EXTENDED_METAL ? program.source : program.inlined;
     if (!made->library)
-        fail(error, source, "compile: the device gives no reason");
+        fail(error, made->source, "compile: the device gives no reason");
     if (error)
-        made->warnings = read_diagnostics(error, source);
+        made->warnings = read_diagnostics(error, made->source);
     made->device = shared_from_this();
-    made->source = source;
     const NS::Array* names = made->library->functionNames();
     for (NS::UInteger i = 0; i < names->count(); ++i)
         made->function_names.push_back(to_string(names->object<NS::String>(i)));
@@ -81,6 +111,10 @@ std::shared_ptr<detail::LibraryImpl> MetalDevice::compile(const std::string& sou
 }
 
 std::vector<detail::ConstantInfo> MetalLibrary::constants_of(const std::string& function) {
+#if METALKI_EXTENDED_METAL
+    if (declared_constants().empty())
+        return {}; // spares looking into the function
+#endif
     std::lock_guard lock(constants_mutex_);
     if (auto it = constants_.find(function); it != constants_.end())
         return it->second;
@@ -89,13 +123,28 @@ std::vector<detail::ConstantInfo> MetalLibrary::constants_of(const std::string& 
     auto found = NS::TransferPtr(library->newFunction(make_string(function).get()));
     NS::Dictionary* dictionary = found ? found->functionConstantsDictionary() : nullptr;
     auto* keys = dictionary ? dictionary->keyEnumerator<NS::String>() : nullptr;
-    for (NS::String* key = keys ? keys->nextObject() : nullptr; key; key = keys->nextObject()) {
-        auto* constant = dictionary->object<MTL::FunctionConstant>(key);
-        const ValueShape shape = shape_of(constant->type());
-        result.push_back({to_string(constant->name()), static_cast<unsigned>(constant->index()), shape.scalar, shape.rows,
-                          constant->required()});
-    }
+    for (NS::String* key = keys ? keys->nextObject() : nullptr; key; key = keys->nextObject())
+        result.push_back(describe(*dictionary->object<MTL::FunctionConstant>(key)));
     return constants_.emplace(function, std::move(result)).first->second;
+}
+
+// Apple's Metal knows the constants of single functions only; all of them together are those that matter.
+std::vector<detail::ConstantInfo> MetalLibrary::declared_constants() {
+    std::vector<detail::ConstantInfo> result;
+#if METALKI_EXTENDED_METAL
+    AutoreleaseScope scope;
+    NS::Array* all = MTL::Portable::functionConstants(library.get());
+    for (NS::UInteger i = 0; i < all->count(); ++i)
+        result.push_back(describe(*all->object<MTL::FunctionConstant>(i)));
+#else
+    std::map<unsigned, detail::ConstantInfo> found;
+    for (const std::string& function : function_names)
+        for (detail::ConstantInfo& constant : constants_of(function))
+            found.emplace(constant.index, std::move(constant));
+    for (auto& [index, constant] : found)
+        result.push_back(std::move(constant));
+#endif
+    return result;
 }
 
 std::shared_ptr<const detail::KernelImpl> MetalLibrary::make_kernel(const std::string& function,
@@ -108,7 +157,7 @@ std::shared_ptr<const detail::KernelImpl> MetalLibrary::make_kernel(const std::s
     NS::Error* error = nullptr;
     auto specialised = NS::TransferPtr(library->newFunction(make_string(function).get(), values.get(), &error));
     if (!specialised)
-        fail(error, source, "kernel \"" + function + "\": the device gives no reason");
+        fail_to_specialise(error, source, function);
     if (specialised->functionType() != MTL::FunctionTypeKernel)
         throw ArgumentError("kernel: \"" + function + "\" is not a kernel function");
     auto made = std::make_shared<MetalKernel>();
@@ -117,7 +166,8 @@ std::shared_ptr<const detail::KernelImpl> MetalLibrary::make_kernel(const std::s
     auto& metal = static_cast<MetalDevice&>(*device);
     made->pipeline = NS::TransferPtr(metal.device->newComputePipelineState(specialised.get(), options, &reflection, &error));
     if (!made->pipeline)
-        fail(error, source, "kernel \"" + function + "\": the device gives no reason");
+        fail_to_specialise(error, source, function);
+    made->function = specialised;
     made->device = device;
     made->library = shared_from_this();
     made->name = function;
@@ -132,8 +182,14 @@ std::shared_ptr<const detail::KernelImpl> MetalLibrary::make_kernel(const std::s
 std::string MetalKernel::disassemble(std::string_view form) const {
     if (form == "msl")
         return library->source;
-    throw ArgumentError("disassemble: form \"" + std::string(form) + "\" is not there for kernel \"" + name +
-                        "\"; there is \"msl\"");
+#if METALKI_EXTENDED_METAL
+    if (form == "llvm" || form == "asm")
+        return MTL::Portable::disassemble(function.get(), std::string(form));
+    constexpr const char* forms = "there are \"msl\", \"llvm\" and \"asm\"";
+#else
+    constexpr const char* forms = "there is \"msl\"";
+#endif
+    throw ArgumentError("disassemble: form \"" + std::string(form) + "\" is not there for kernel \"" + name + "\"; " + forms);
 }
 
 } // namespace metalki::metal

@@ -5,8 +5,17 @@
 #include <Foundation/Foundation.hpp>
 #include <Metal/Metal.hpp>
 
+// The portable Metal offers more than Apple's; what it adds is used where it is there.
+#if __has_include(<Metal/MetalkiExtensions.hpp>)
+#include <Metal/MetalkiExtensions.hpp>
+#define METALKI_EXTENDED_METAL 1
+#else
+#define METALKI_EXTENDED_METAL 0
+#endif
+
 #include <condition_variable>
 #include <map>
+#include <memory>
 
 #include "kernel_interface/backend.hpp"
 
@@ -39,6 +48,7 @@ class MetalKernel final : public detail::KernelImpl {
 public:
     std::string disassemble(std::string_view form) const override;
 
+    NS::SharedPtr<MTL::Function> function;
     NS::SharedPtr<MTL::ComputePipelineState> pipeline;
     std::shared_ptr<detail::LibraryImpl> library;
 };
@@ -46,6 +56,7 @@ public:
 class MetalLibrary final : public detail::LibraryImpl, public std::enable_shared_from_this<MetalLibrary> {
 public:
     std::vector<detail::ConstantInfo> constants_of(const std::string& function) override;
+    std::vector<detail::ConstantInfo> declared_constants() override;
     std::shared_ptr<const detail::KernelImpl> make_kernel(const std::string& function,
                                                           std::span<const detail::ConstantBytes> constants) override;
 
@@ -67,7 +78,7 @@ class MetalDevice final : public detail::DeviceImpl {
 public:
     explicit MetalDevice(NS::SharedPtr<MTL::Device> device);
     std::shared_ptr<detail::BufferImpl> allocate(std::size_t bytes, Storage storage, std::string_view label) override;
-    std::shared_ptr<detail::LibraryImpl> compile(const std::string& source, const CompileOptions& options) override;
+    std::shared_ptr<detail::LibraryImpl> compile(const detail::Program& program, const CompileOptions& options) override;
     std::shared_ptr<detail::QueueImpl> make_queue(std::string_view label) override;
 
     // Byte-wise copy and fill, for what blit encoders refuse: ranges that are not multiples of 4.

@@ -8,6 +8,7 @@ namespace metalki::metal {
 namespace {
 
 constexpr unsigned commands_per_batch = 128;
+constexpr std::size_t most_spare_batches = 4;
 constexpr std::size_t most_inline_bytes = 4096; // Metal's limit of setBytes
 
 MTL::Size size_of(const Extents& extents) {
@@ -20,6 +21,33 @@ MTL::Buffer* buffer_of(detail::BufferImpl& impl) {
 
 bool multiple_of_4(std::size_t a, std::size_t b, std::size_t c) {
     return ((a | b | c) & 3) == 0;
+}
+
+// A waiting thread runs by itself what is known to be short: waking another one would take longer. With a deadline it must
+// come back in time; without one it has nothing else to do.
+void commit_and_wait_briefly(MTL::CommandBuffer* commands, detail::Deadline deadline) {
+    AutoreleaseScope scope;
+#if METALKI_EXTENDED_METAL
+    constexpr std::chrono::microseconds brief{50};
+    MTL::Portable::commitAndRun(commands, deadline ? brief : std::chrono::nanoseconds::max());
+#else
+    commands->commit();
+#endif
+}
+
+// Names the kernels that may be meant, where the device's message does not.
+std::string with_kernels(const std::string& error, const std::vector<std::shared_ptr<const detail::KernelImpl>>& kernels) {
+    std::string names;
+    for (const auto& kernel : kernels) {
+        if (error.find(kernel->name) != std::string::npos)
+            return error;
+        const std::string name = '"' + kernel->name + '"';
+        if (names.find(name) == std::string::npos)
+            names += (names.empty() ? "" : ", ") + name;
+    }
+    if (names.empty())
+        return error;
+    return (kernels.size() == 1 ? "kernel " : "one of the kernels ") + names + ": " + error;
 }
 
 bool overlap(std::size_t a, std::size_t b, std::size_t bytes) {
@@ -48,17 +76,35 @@ MetalQueue::MetalQueue(MetalDevice& device, std::string_view label) : metal_(dev
         queue_->setLabel(make_string(label).get());
 }
 
+MetalQueue::~MetalQueue() {
+    if (!error_.empty())
+        metal_.keep_error(std::move(error_));
+}
+
 MetalQueue::Batch& MetalQueue::open_batch() {
     if (open_)
         return *open_;
     AutoreleaseScope scope;
-    auto batch = std::make_shared<Batch>();
+    std::unique_ptr<Batch> batch;
+    {
+        std::lock_guard lock(done_mutex_);
+        if (!spare_.empty()) {
+            batch = std::move(spare_.back());
+            spare_.pop_back();
+        }
+    }
+    if (!batch)
+        batch = std::make_unique<Batch>();
     batch->commands = NS::RetainPtr(queue_->commandBuffer());
     if (!batch->commands)
         throw LaunchError("queue \"" + label + "\": the device gives no command buffer");
-    batch->kernels.reserve(commands_per_batch);
     open_ = std::move(batch);
-    flush_soon(shared_from_this());
+    ++opened_;
+    if (!watched_) {
+        watch(shared_from_this());
+        watched_ = true;
+        idle_looks_ = 0;
+    }
     return *open_;
 }
 
@@ -98,20 +144,26 @@ void MetalQueue::end_encoding() {
     }
 }
 
+// Ends the open batch and gives it its place in the queue; the caller commits it.
+NS::SharedPtr<MTL::CommandBuffer> MetalQueue::close_batch() {
+    end_encoding();
+    NS::SharedPtr<MTL::CommandBuffer> commands = std::move(open_->commands);
+    open_->queue = shared_from_this();
+    Batch* batch = open_.release(); // its completion handler, which always runs, owns it
+    ++submitted_;
+    commands->addCompletedHandler(MTL::HandlerFunction([batch](MTL::CommandBuffer* done) {
+        const std::shared_ptr<MetalQueue> queue = std::move(batch->queue);
+        queue->finished(std::unique_ptr<Batch>(batch), done);
+    }));
+    commands->enqueue();
+    return commands;
+}
+
 void MetalQueue::commit() {
     if (!open_)
         return;
     AutoreleaseScope scope;
-    end_encoding();
-    std::shared_ptr<Batch> batch = std::move(open_);
-    open_.reset();
-    ++submitted_;
-    batch->commands->addCompletedHandler(MTL::HandlerFunction(
-        [self = shared_from_this(), batch](MTL::CommandBuffer* commands) { self->finished(*batch, commands); }));
-    batch->commands->commit();
-    // The handler must not hold the command buffer that holds the handler.
-    std::lock_guard lock(done_mutex_);
-    batch->commands.reset();
+    close_batch()->commit();
 }
 
 void MetalQueue::counted() {
@@ -119,19 +171,31 @@ void MetalQueue::counted() {
         commit();
 }
 
-void MetalQueue::finished(Batch& batch, MTL::CommandBuffer* commands) {
-    AutoreleaseScope scope;
+bool MetalQueue::flush_what_waits() noexcept {
+    constexpr unsigned patience = 20;
+    std::lock_guard lock(encode_mutex_);
+    const bool waits = open_ && opened_ == opened_before_;
+    idle_looks_ = opened_ == opened_before_ && !open_ ? idle_looks_ + 1 : 0;
+    opened_before_ = opened_;
+    watched_ = idle_looks_ < patience;
+    if (waits) {
+        try {
+            commit();
+        } catch (const std::exception&) {
+            // The commands stay; whoever waits for them is told.
+        }
+    }
+    return watched_;
+}
+
+void MetalQueue::finished(std::unique_ptr<Batch> batch, MTL::CommandBuffer* commands) {
     std::string error;
     if (commands->status() == MTL::CommandBufferStatusError) {
+        AutoreleaseScope scope;
         error = commands->error() ? to_string(commands->error()->localizedDescription()) : "the device reported an error";
-        std::string names;
-        for (const auto& kernel : batch.kernels)
-            if (names.find("\"" + kernel->name + "\"") == std::string::npos)
-                names += (names.empty() ? "" : ", ") + ("\"" + kernel->name + "\"");
-        if (!names.empty())
-            error = (batch.kernels.size() == 1 ? "kernel " : "one of the kernels ") + names + ": " + error;
+        error = with_kernels(error, batch->kernels);
     }
-    for (const auto& callback : batch.callbacks) {
+    for (const auto& callback : batch->callbacks) {
         try {
             callback();
         } catch (const std::exception& thrown) {
@@ -143,11 +207,15 @@ void MetalQueue::finished(Batch& batch, MTL::CommandBuffer* commands) {
         }
     }
     // What the callbacks keep alive goes before anybody is told.
-    batch.callbacks.clear();
-    batch.kernels.clear();
+    batch->callbacks.clear();
+    batch->kernels.clear();
+    batch->pipeline = nullptr;
+    batch->count = 0;
     std::lock_guard lock(done_mutex_);
     if (error_.empty())
         error_ = std::move(error);
+    if (spare_.size() < most_spare_batches)
+        spare_.push_back(std::move(batch));
     ++completed_;
     done_.notify_all();
 }
@@ -263,9 +331,16 @@ void MetalQueue::flush() {
 bool MetalQueue::synchronize(detail::Deadline deadline) {
     std::uint64_t target = 0;
     guarded("synchronize", [&] {
-        std::lock_guard lock(encode_mutex_);
-        commit();
-        target = submitted_;
+        NS::SharedPtr<MTL::CommandBuffer> commands;
+        {
+            std::lock_guard lock(encode_mutex_);
+            if (open_)
+                commands = close_batch();
+            target = submitted_;
+        }
+        // Outside the lock: what runs here may call back.
+        if (commands)
+            commit_and_wait_briefly(commands.get(), deadline);
     });
     std::unique_lock lock(done_mutex_);
     auto done = [&] { return completed_ >= target; };

@@ -19,8 +19,14 @@ public:
     void wait_event(const Event& event) override;
     void on_complete(std::function<void()> function) override;
 
+    ~MetalQueue() override;
+
+    // Called every now and then while the queue is watched: commits a batch that was open the last time already. False
+    // when the queue has been idle for a while and is not watched any more.
+    bool flush_what_waits() noexcept;
+
 private:
-    // One command buffer and what lives as long as it runs.
+    // One command buffer and what lives as long as it runs. Recycled, so that a steady state allocates nothing here.
     struct Batch {
         NS::SharedPtr<MTL::CommandBuffer> commands;
         NS::SharedPtr<MTL::ComputeCommandEncoder> compute;
@@ -29,6 +35,7 @@ private:
         unsigned count = 0;
         std::vector<std::shared_ptr<const detail::KernelImpl>> kernels;
         std::vector<std::function<void()>> callbacks;
+        std::shared_ptr<MetalQueue> queue; // while the device has it
     };
 
     // These need encode_mutex_.
@@ -36,6 +43,7 @@ private:
     MTL::ComputeCommandEncoder* compute_encoder();
     MTL::BlitCommandEncoder* blit_encoder();
     void end_encoding();
+    NS::SharedPtr<MTL::CommandBuffer> close_batch();
     void commit();
     void counted();
     void encode(const detail::Launch& launch);
@@ -44,14 +52,18 @@ private:
     void encode_copy(detail::BufferImpl& destination, std::size_t destination_offset, detail::BufferImpl& source,
                      std::size_t source_offset, std::size_t bytes);
 
-    void finished(Batch& batch, MTL::CommandBuffer* commands);
+    void finished(std::unique_ptr<Batch> batch, MTL::CommandBuffer* commands);
     template <class Function> void guarded(const std::string& what, Function function);
 
     MetalDevice& metal_;
     NS::SharedPtr<MTL::CommandQueue> queue_;
 
     std::mutex encode_mutex_;
-    std::shared_ptr<Batch> open_;
+    std::unique_ptr<Batch> open_;
+    std::uint64_t opened_ = 0;        // batches so far
+    std::uint64_t opened_before_ = 0; // at the last look of the watching thread
+    unsigned idle_looks_ = 0;
+    bool watched_ = false;
     std::shared_ptr<MetalEvent> event_;
     std::uint64_t event_value_ = 0;
     std::uint64_t submitted_ = 0;
@@ -61,9 +73,10 @@ private:
     std::condition_variable done_;
     std::uint64_t completed_ = 0;
     std::string error_;
+    std::vector<std::unique_ptr<Batch>> spare_;
 };
 
-// Commits the queue's open commands a little later, unless something else does so before.
-void flush_soon(std::shared_ptr<MetalQueue> queue);
+// Lets flush_what_waits() be called on the queue from now on.
+void watch(std::shared_ptr<MetalQueue> queue);
 
 } // namespace metalki::metal

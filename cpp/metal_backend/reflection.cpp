@@ -55,6 +55,16 @@ void read_buffer(ArgumentInfo& info, MTL::BufferBinding* binding) {
     info.members = read_members(binding->bufferStructType());
 }
 
+void add_facts(ArgumentInfo& info, const MTL::Binding* binding) {
+#if METALKI_EXTENDED_METAL
+    MTL::Portable::ArgumentFacts facts = MTL::Portable::argumentFacts(binding);
+    if (!facts.typeName.empty())
+        info.type_name = std::move(facts.typeName);
+    info.is_atomic = facts.atomic;
+    info.is_reference = facts.reference;
+#endif
+}
+
 } // namespace
 
 ValueShape shape_of(MTL::DataType type) {
@@ -82,8 +92,12 @@ MTL::DataType data_type_of(ScalarType scalar, unsigned width) {
 std::vector<ArgumentInfo> read_arguments(const MTL::ComputePipelineReflection* reflection) {
     std::vector<ArgumentInfo> result;
     const NS::Array* bindings = reflection ? reflection->bindings() : nullptr;
+    // In the order of declaration, so far as is known of Apple's drivers and by construction of the portable one.
     for (NS::UInteger i = 0; bindings && i < bindings->count(); ++i) {
         auto* binding = bindings->object<MTL::Binding>(i);
+        // The kernel's own threadgroup variables are listed by some drivers; they are not arguments.
+        if (binding->type() == MTL::BindingTypeThreadgroupMemory && !binding->isArgument())
+            continue;
         ArgumentInfo info;
         info.name = to_string(binding->name());
         info.index = static_cast<unsigned>(binding->index());
@@ -94,7 +108,6 @@ std::vector<ArgumentInfo> read_arguments(const MTL::ComputePipelineReflection* r
         if (binding->type() == MTL::BindingTypeBuffer) {
             read_buffer(info, static_cast<MTL::BufferBinding*>(binding));
         } else if (binding->type() == MTL::BindingTypeThreadgroupMemory) {
-            // The kernel's own threadgroup variables are listed by some drivers; they are not arguments.
             auto* memory = static_cast<MTL::ThreadgroupBinding*>(binding);
             info.kind = ArgumentKind::threadgroup;
             info.type_name = "threadgroup memory";
@@ -107,6 +120,7 @@ std::vector<ArgumentInfo> read_arguments(const MTL::ComputePipelineReflection* r
             info.kind = ArgumentKind::sampler;
             info.type_name = "sampler";
         }
+        add_facts(info, binding);
         result.push_back(std::move(info));
     }
     return result;

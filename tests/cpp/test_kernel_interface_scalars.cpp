@@ -4,6 +4,8 @@
 #include <limits>
 
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// Faults of kernels are caught by the library's handlers, which the framework's would replace.
+#define DOCTEST_CONFIG_NO_POSIX_SIGNALS
 #include <doctest/doctest.h>
 
 #include "metalki/metalki.hpp"

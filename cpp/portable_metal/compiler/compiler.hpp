@@ -53,6 +53,7 @@ struct Options {
     unsigned language_version = 0x30002;                      // as MTL::LanguageVersion: major << 16 | minor
     std::vector<std::string> include_directories;             // searched on disk
     std::vector<std::pair<std::string, std::string>> headers; // name as in #include, text
+    std::string include_identity; // changes with what the directories hold, so that nothing stale comes out of a cache
 };
 
 enum class ScalarType : std::uint8_t {

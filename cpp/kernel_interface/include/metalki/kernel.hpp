@@ -58,16 +58,17 @@ struct ArgumentInfo {
     ArgumentKind kind = ArgumentKind::buffer;
     unsigned index = 0; ///< [[buffer(n)]], [[threadgroup(n)]], ...
     Access access = Access::read_write;
-    std::string type_name;                ///< MSL spelling of the pointee: "float4", "struct"
+    std::string type_name;                ///< MSL spelling of the pointee: "float4", "MyStruct"
     ScalarType scalar = ScalarType::none; ///< element of the pointee
     std::uint8_t rows = 1;                ///< components of a vector or of a matrix column
     std::uint8_t columns = 1;             ///< columns of a matrix
     std::size_t nbytes = 0;               ///< bytes of the pointee as MSL lays it out; 0: not known
     std::size_t alignment = 1;            ///< bytes
-    bool is_atomic = false;
-    bool is_pointer_value = false;     ///< the pointee is itself a device address
-    bool active = true;                ///< false: switched off by a function constant or not used; may be left out
-    std::vector<StructMember> members; ///< fields, where the pointee is a struct
+    bool is_atomic = false;               ///< the pointee is an atomic; not known on Apple's Metal
+    bool is_reference = false;            ///< `T&`: exactly one element; not known on Apple's Metal
+    bool is_pointer_value = false;        ///< the pointee is itself a device address
+    bool active = true;                   ///< false: switched off by a function constant or not used; may be left out
+    std::vector<StructMember> members;    ///< fields, where the pointee is a struct
 };
 
 /// A compiled function, ready to launch. Cheap to copy.
@@ -77,7 +78,7 @@ public:
 
     const std::string& name() const;
     Device device() const;
-    /// In call order, the order in which the kernel declares them.
+    /// In call order, the order in which the kernel declares them (on Apple's Metal: in which its reflection lists them).
     std::span<const ArgumentInfo> arguments() const;
     std::uint64_t max_total_threads_per_threadgroup() const;
     std::uint64_t thread_execution_width() const;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "Metal/MetalkiExtensions.hpp"
 #include "commands.hpp"
 #include "validation.hpp"
 
@@ -46,6 +47,13 @@ QueueState& queue_of(const MTL::CommandQueue* queue) {
 bool can_encode(const CommandBufferState& buffer, const char* call) {
     return require(!buffer.committed, call, "the command buffer has been committed already") &&
            require(!buffer.open_encoder, call, "another encoder of the command buffer has not ended yet");
+}
+
+bool can_commit(const CommandBufferState& buffer) {
+    constexpr const char* call = "MTL::CommandBuffer::commit";
+    return require(!buffer.committed, call, "the command buffer has been committed already") &&
+           require(!buffer.open_encoder, call, "an encoder of the command buffer has not ended yet") &&
+           require(!buffer.abandoned_encoder, call, "an encoder of the command buffer was released without endEncoding");
 }
 
 MTL::CommandBuffer* new_buffer(const MTL::CommandQueue* queue, bool retains) {
@@ -262,12 +270,12 @@ void CommandBuffer::enqueue() {
 }
 
 void CommandBuffer::commit() {
-    constexpr const char* call = "MTL::CommandBuffer::commit";
-    auto& state = buffer_of(this);
-    if (require(!state.committed, call, "the command buffer has been committed already") &&
-        require(!state.open_encoder, call, "an encoder of the command buffer has not ended yet") &&
-        require(!state.abandoned_encoder, call, "an encoder of the command buffer was released without endEncoding"))
-        metalki::api::commit(state);
+    if (can_commit(buffer_of(this)))
+        metalki::api::commit(buffer_of(this));
+}
+
+bool Portable::commitAndRun(CommandBuffer* commandBuffer, std::chrono::nanoseconds limit) {
+    return can_commit(buffer_of(commandBuffer)) && commit_and_run(buffer_of(commandBuffer), limit);
 }
 
 void CommandBuffer::encodeSignalEvent(const Event* event, std::uint64_t value) {

@@ -1,6 +1,7 @@
 // State of queues, command buffers, encoders and events.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -24,7 +25,8 @@ struct Command {
     EventState* event = nullptr;
     const void* source = nullptr; // copies; the indirect arguments
     void* destination = nullptr;
-    std::uint64_t size = 0; // bytes, or the value of an event
+    std::uint64_t size = 0;   // bytes, or the value of an event
+    std::uint64_t digest = 0; // dispatches: tells apart kernels, grids and arguments
 };
 
 // Memory of encoded commands; recycled from one command buffer to the next.
@@ -49,6 +51,7 @@ public:
     struct Binding {
         std::byte* address = nullptr;       // null: nothing bound
         std::size_t offset = 0, length = 0; // length of the whole buffer
+        std::uint64_t digest = 0;           // of bytes or address
     };
     Reference<CommandBufferState> buffer;
     bool compute;
@@ -128,6 +131,8 @@ public:
 
 // Scheduling.
 void commit(CommandBufferState& buffer);
+// Runs the buffer here when it is next and known to take less than the limit; true when it has finished.
+bool commit_and_run(CommandBufferState& buffer, std::chrono::nanoseconds limit);
 void wait_completed(CommandBufferState& buffer);
 void resume(QueueState& queue); // an event that the parked queue waited for is there
 void wake_if_runnable(QueueState& queue);

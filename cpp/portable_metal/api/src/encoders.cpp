@@ -108,6 +108,26 @@ bool check_grid(MTL::Size threads, const char* call) {
                    "the grid has more than 4294967295 threads along one axis");
 }
 
+std::uint64_t mix(std::uint64_t digest, std::uint64_t value) {
+    digest = (digest ^ value) * 0x9e3779b97f4a7c15u;
+    return digest ^ digest >> 29;
+}
+std::uint64_t digest_of_address(const void* address) {
+    return reinterpret_cast<std::uintptr_t>(address);
+}
+std::uint64_t digest_of_bytes(const void* bytes, std::size_t length) {
+    std::uint64_t digest = length;
+    for (const auto* at = static_cast<const std::byte*>(bytes); length > 0;) {
+        std::uint64_t word = 0;
+        const std::size_t part = std::min(length, sizeof word);
+        std::memcpy(&word, at, part);
+        digest = mix(digest, word);
+        at += part;
+        length -= part;
+    }
+    return digest;
+}
+
 compiler::Uint3 uint3(MTL::Size size) {
     return {static_cast<std::uint32_t>(size.width), static_cast<std::uint32_t>(size.height),
             static_cast<std::uint32_t>(size.depth)};
@@ -124,14 +144,20 @@ Command& encode_dispatch(EncoderState& encoder, Command::Kind kind, MTL::Size gr
     command.first_argument = static_cast<std::uint32_t>(storage.arguments.size());
     command.argument_count = static_cast<std::uint32_t>(pipeline.plan.size());
     command.first_threadgroup = static_cast<std::uint32_t>(storage.threadgroup_arguments.size());
+    std::uint64_t digest = mix(reinterpret_cast<std::uintptr_t>(command.code), grid.width);
+    digest = mix(mix(digest, grid.height << 32 ^ grid.depth),
+                 threadgroup.width << 40 ^ threadgroup.height << 20 ^ threadgroup.depth);
     for (const ArgumentPlan& plan : pipeline.plan) {
         const bool buffer = plan.active && plan.kind == compiler::ArgumentKind::buffer;
         const auto* binding = buffer ? &encoder.bindings[plan.index] : nullptr;
         storage.arguments.push_back(binding ? binding->address + binding->offset : nullptr);
+        if (binding)
+            digest = mix(digest, binding->digest + binding->offset);
         if (plan.active && plan.kind == compiler::ArgumentKind::threadgroup)
             storage.threadgroup_arguments.push_back({plan.slot, encoder.threadgroup_lengths[plan.index]});
     }
     command.threadgroup_count = static_cast<std::uint32_t>(storage.threadgroup_arguments.size()) - command.first_threadgroup;
+    command.digest = digest;
     return storage.commands.emplace_back(command);
 }
 
@@ -218,7 +244,7 @@ void ComputeCommandEncoder::setBuffer(const Buffer* buffer, NS::UInteger offset,
     if (!valid_offset(state, offset, call))
         return;
     keep(encoder, state);
-    encoder.bindings[index] = {state.address, offset, state.length};
+    encoder.bindings[index] = {state.address, offset, state.length, digest_of_address(state.address)};
 }
 
 void ComputeCommandEncoder::setBufferOffset(NS::UInteger offset, NS::UInteger index) {
@@ -257,7 +283,7 @@ void ComputeCommandEncoder::setBytes(const void* bytes, NS::UInteger length, NS:
         }))
         return;
     auto* place = static_cast<std::byte*>(encoder.buffer->storage->store_bytes(bytes, length));
-    encoder.bindings[index] = {place, 0, length};
+    encoder.bindings[index] = {place, 0, length, digest_of_bytes(bytes, length)};
 }
 
 void ComputeCommandEncoder::setThreadgroupMemoryLength(NS::UInteger length, NS::UInteger index) {

@@ -211,6 +211,7 @@ Library* Portable::newLibrary(Device* device, const NS::String* source, const Co
         compiler::Options own = compiler_options(options);
         own.headers = includes.headers;
         own.include_directories = includes.directories;
+        own.include_identity = includes.identity;
         state->code = compiler::Library::from_source(text_of(source), own);
         const auto warnings = state->code->warnings();
         if (!warnings.empty())

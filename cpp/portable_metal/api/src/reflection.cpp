@@ -1,6 +1,7 @@
 // Bindings, arguments and types of a kernel, as MTL:: shows them.
 #include <algorithm>
 
+#include "Metal/MetalkiExtensions.hpp"
 #include "collections.hpp"
 #include "device.hpp"
 
@@ -300,6 +301,11 @@ bool Argument::isActive() const {
 NS::String* Argument::name() const {
     return autoreleased_string(argument_of(this).name);
 }
+Portable::ArgumentFacts Portable::argumentFacts(const Binding* binding) {
+    const auto& argument = argument_of(binding);
+    return {argument.type.name, argument.type.atomic, argument.reference};
+}
+
 ArgumentType Argument::type() const {
     return static_cast<ArgumentType>(argument_of(this).kind);
 }

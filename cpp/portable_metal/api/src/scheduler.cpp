@@ -1,6 +1,8 @@
 // Runs committed command buffers: in order within a queue, queues side by side, on few threads or on the waiting one.
 #include <pthread.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -51,6 +53,36 @@ double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+using Clock = std::chrono::steady_clock;
+
+// What dispatches took when they last ran with the same arguments. Only a hint: entries may be lost.
+class DurationMemory {
+public:
+    // Nothing is known of dispatches that read their grid from a buffer.
+    std::optional<std::uint64_t> nanoseconds(const Command& command) const {
+        const std::uint64_t entry = slot(command).load(std::memory_order_relaxed);
+        if (command.kind != Command::Kind::dispatch || entry >> duration_bits != command.digest >> duration_bits)
+            return std::nullopt;
+        return entry & longest;
+    }
+    void remember(const Command& command, Clock::duration duration) {
+        const auto taken = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
+        slot(command).store((command.digest & ~longest) | std::min(taken, longest), std::memory_order_relaxed);
+    }
+
+private:
+    static constexpr unsigned duration_bits = 24;
+    static constexpr std::uint64_t longest = (std::uint64_t{1} << duration_bits) - 1;
+    std::atomic<std::uint64_t>& slot(const Command& command) const { return slots_[command.digest >> 30 & 255]; }
+
+    mutable std::array<std::atomic<std::uint64_t>, 256> slots_{};
+};
+
+DurationMemory& durations() {
+    static DurationMemory* const instance = new DurationMemory;
+    return *instance;
+}
+
 void call_handler(const MTL::HandlerFunction& handler, CommandBufferState& buffer) {
     try {
         handler(public_of<MTL::CommandBuffer>(&buffer));
@@ -84,8 +116,10 @@ void run_dispatch(CommandBufferState& buffer, const Command& command) {
         }
         dispatch.grid = {groups[0] * sizes[0], groups[1] * sizes[1], groups[2] * sizes[2]};
     }
+    const Clock::time_point start = Clock::now();
     if (auto fault = executor().run(dispatch))
-        buffer.fault = "kernel \"" + command.code->function.name + "\": " + fault->message;
+        buffer.fault = fault->message; // names the kernel
+    durations().remember(command, Clock::now() - start);
 }
 
 // False when the queue now waits for an event.
@@ -310,6 +344,24 @@ void stop_at_exit() {
     s.gone.wait_for(lock, std::chrono::seconds(1), [&] { return s.drivers == 0; });
 }
 
+bool takes_less_than(const CommandBufferState& buffer, std::chrono::nanoseconds limit) {
+    if (limit == std::chrono::nanoseconds::max())
+        return true;
+    constexpr std::uint64_t bytes_per_nanosecond = 4;
+    const auto most = static_cast<std::uint64_t>(std::max<std::int64_t>(limit.count(), 0));
+    std::uint64_t total = 0;
+    for (const Command& command : buffer.storage->commands) {
+        std::optional<std::uint64_t> taken = 0;
+        if (command.kind == Command::Kind::dispatch || command.kind == Command::Kind::dispatch_indirect)
+            taken = durations().nanoseconds(command);
+        else if (command.kind == Command::Kind::copy || command.kind == Command::Kind::fill)
+            taken = command.size / bytes_per_nanosecond;
+        if (!taken || (total += *taken) > most)
+            return false;
+    }
+    return true;
+}
+
 // Takes the queue over when nobody runs it.
 bool take(QueueState& queue) {
     std::lock_guard lock(queue.mutex);
@@ -346,17 +398,21 @@ void resume(QueueState& queue) {
     push_ready(queue);
 }
 
-void commit(CommandBufferState& buffer) {
+bool commit(CommandBufferState& buffer, bool run_here) {
     QueueState& queue = *buffer.queue;
     if (forked_after_use()) {
         buffer.committed = true;
         buffer.fault =
             "the process was forked after the device had been used; a child process must use the device first itself";
         set_result(buffer);
+        for (const auto& handler : buffer.completed_handlers)
+            call_handler(handler, buffer);
         buffer.completed_handlers.clear();
-        return finish(buffer);
+        finish(buffer);
+        return true;
     }
     used.store(true, std::memory_order_relaxed);
+    bool mine = false;
     {
         std::lock_guard lock(queue.mutex);
         if (buffer.status.load(std::memory_order_relaxed) == MTL::CommandBufferStatusNotEnqueued)
@@ -364,8 +420,25 @@ void commit(CommandBufferState& buffer) {
         buffer.retain();
         buffer.committed = true;
         buffer.status.store(MTL::CommandBufferStatusCommitted, std::memory_order_release);
+        mine = run_here && queue.phase == QueueState::Phase::idle && queue.buffers.front() == &buffer;
+        if (mine)
+            queue.phase = QueueState::Phase::running;
     }
-    wake_if_runnable(queue);
+    if (!mine) {
+        wake_if_runnable(queue);
+        return false;
+    }
+    ScopedPool pool;
+    run_owned(queue, &buffer);
+    return buffer.finished.load(std::memory_order_acquire);
+}
+
+void commit(CommandBufferState& buffer) {
+    commit(buffer, false);
+}
+
+bool commit_and_run(CommandBufferState& buffer, std::chrono::nanoseconds limit) {
+    return commit(buffer, takes_less_than(buffer, limit));
 }
 
 void wait_completed(CommandBufferState& buffer) {

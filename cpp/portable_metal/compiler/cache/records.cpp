@@ -156,6 +156,7 @@ std::string source_key(std::string_view source, const Options& options) {
     out.write_list(options.macros, pair);
     out.write_list(options.headers, pair);
     out.write_list(options.include_directories, [&](const std::string& directory) { out.write(directory); });
+    out.write(options.include_identity);
     out.write(source);
     return content_hash(out.take());
 }

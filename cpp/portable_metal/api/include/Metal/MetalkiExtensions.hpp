@@ -1,0 +1,52 @@
+// Our own addition to the Metal API: what Apple's does not offer and the portable compiler and scheduler can.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "MTLArgument.hpp"
+#include "MTLCommandBuffer.hpp"
+#include "MTLDevice.hpp"
+#include "MTLLibrary.hpp"
+
+namespace MTL::Portable {
+
+// Cores that kernels run on: affinity mask, cgroup quota and METALKI_NUM_THREADS respected.
+METALKI_API unsigned usableCores(const Device* device);
+
+// "Clang 19.1.7, x86-64, ...": the compiler and what it compiles for.
+METALKI_API std::string compilerVersion();
+
+// What `#include` finds besides the standard headers.
+struct IncludeSources {
+    std::vector<std::pair<std::string, std::string>> headers; // name as in `#include`, text; searched first
+    std::vector<std::string> directories;                     // searched on disk
+    std::string identity; // changes with the content of the directories; without it a cached result may be out of date
+};
+
+// Device::newLibrary with includes of the user's own.
+METALKI_API Library* newLibrary(Device* device, const NS::String* source, const CompileOptions* options,
+                                const IncludeSources& includes, NS::Error** error);
+
+// Every function constant that the source declares, used or not: an autoreleased NS::Array of FunctionConstant.
+METALKI_API NS::Array* functionConstants(const Library* library);
+
+// "llvm" or "asm" text of the code of a function. Throws std::runtime_error for other forms.
+METALKI_API std::string disassemble(const Function* function, const std::string& form);
+
+// What a Binding does not tell of an argument.
+struct ArgumentFacts {
+    std::string typeName;   // MSL spelling of the pointee: "float4", "packed_float3", "MyStruct", "atomic_uint"
+    bool atomic = false;    // the pointee is atomic<T>
+    bool reference = false; // `constant T&` rather than a pointer: exactly one element is read
+};
+METALKI_API ArgumentFacts argumentFacts(const Binding* binding);
+
+// CommandBuffer::commit. When nothing else runs on the queue and the buffer's commands took less than `limit` altogether
+// when they last ran with the same arguments, they run on the calling thread, before the call returns. Result: whether the
+// buffer has completed.
+METALKI_API bool commitAndRun(CommandBuffer* commandBuffer, std::chrono::nanoseconds limit);
+
+} // namespace MTL::Portable

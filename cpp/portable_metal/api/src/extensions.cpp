@@ -1,0 +1,23 @@
+// What MetalkiExtensions.hpp adds and no other file here has at hand.
+#include "Metal/MetalkiExtensions.hpp"
+
+#include "device.hpp"
+
+namespace MTL::Portable {
+
+using namespace metalki::api;
+
+unsigned usableCores(const Device*) {
+    return metalki::cpu::usable_cores();
+}
+
+std::string compilerVersion() {
+    return metalki::compiler::version_string();
+}
+
+std::string disassemble(const Function* function, const std::string& form) {
+    const auto& state = state_of<FunctionState>(function);
+    return state.library->code->disassemble(state.name, state.constants, form);
+}
+
+} // namespace MTL::Portable
