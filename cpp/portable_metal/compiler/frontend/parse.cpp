@@ -60,7 +60,9 @@ public:
         record([d](clang::ASTConsumer& c) { c.HandleVTable(d); });
     }
 
-    void play(clang::ASTConsumer& consumer) const {
+    // From here on `consumer` hears of everything at once: code generation loads more of the standard library as it goes.
+    void play(clang::ASTConsumer& consumer) {
+        listener_ = &consumer;
         for (const auto& event : events_) {
             event(consumer);
         }
@@ -68,10 +70,15 @@ public:
 
 private:
     bool record(std::function<void(clang::ASTConsumer&)> event) {
-        events_.push_back(std::move(event));
+        if (listener_) {
+            event(*listener_);
+        } else {
+            events_.push_back(std::move(event));
+        }
         return true;
     }
     std::vector<std::function<void(clang::ASTConsumer&)>> events_;
+    clang::ASTConsumer* listener_ = nullptr;
 };
 
 class ParseAction : public clang::ASTFrontendAction {
