@@ -1,4 +1,4 @@
-// Record files: a magic word, the hash of the content, the content compressed with zstd.
+// Record files: a magic word, the key, the hash of what follows, the content compressed with zstd.
 #include "cache/disk_cache.hpp"
 
 #include <atomic>
@@ -18,7 +18,7 @@
 namespace metalki::compiler {
 namespace {
 
-constexpr std::string_view magic = "metalki cache 1\n";
+constexpr std::string_view magic = "metalki cache 2\n";
 
 std::filesystem::path default_folder() {
     const char* on = std::getenv("METALKI_CACHE");
@@ -91,6 +91,9 @@ std::optional<std::string> DiskCache::load(std::string_view key) const {
             return std::nullopt;
         }
         BinaryReader reader(std::string_view(text).substr(magic.size()));
+        if (reader.read_view() != key) {
+            return std::nullopt; // another record in this one's place
+        }
         std::string hash = reader.read_string();
         auto size = reader.read<std::uint64_t>();
         std::string_view packed = reader.read_view();
@@ -116,6 +119,7 @@ void DiskCache::store(std::string_view key, std::string_view content) const {
     try {
         std::string packed = compress(content);
         BinaryWriter writer;
+        writer.write(key);
         writer.write(content_hash(packed));
         writer.write(static_cast<std::uint64_t>(content.size()));
         writer.write(std::string_view(packed));

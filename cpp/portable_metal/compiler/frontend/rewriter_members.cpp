@@ -42,8 +42,14 @@ void Rewriter::note_member_function(std::size_t i) {
         return;
     }
     std::string key;
-    for (std::size_t t = scope().statement; t < after_template_head(scope().statement); ++t) {
+    std::size_t head = after_template_head(scope().statement);
+    for (std::size_t t = scope().statement; t < head; ++t) {
         key += spelling(in_[t]) + " "; // template parameters are part of the signature
+    }
+    for (std::size_t t = head; head > scope().statement && t < first; ++t) {
+        if (!is_address_space(t)) { // and so is a template's return type: enable_if_t<..., T> tells overloads apart
+            key += spelling(in_[t]) + " ";
+        }
     }
     for (std::size_t t = first; t < i; ++t) {
         if (!is_address_space(t) || t < k) {
