@@ -98,6 +98,16 @@ def test_members_overloaded_by_address_space() -> None:
     assert run(body, before=SPACES, dtype=np.int32, n=8)[:7] == [3001, 2002, 1003, 4004, 11, 21, 6]
 
 
+def test_member_templates_that_differ_in_their_result_only() -> None:
+    before = """
+    struct Op {
+        template <typename T> enable_if_t<is_integral_v<T>, T> operator()(T a, T b) thread { return a / b; }
+        template <typename T> enable_if_t<!is_integral_v<T>, T> operator()(T a, T b) thread { return 10 * a / b; }
+    };
+    """
+    assert run("o[i] = Op{}(7, 2) + Op{}(7.0f, 2.0f);", before=before)[0] == 38
+
+
 def test_overloads_and_specialisations_by_address_space() -> None:
     before = """
     int space(device const float*) { return 1; }
