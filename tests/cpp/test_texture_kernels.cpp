@@ -243,3 +243,21 @@ TEST_CASE("access that the declaration rules out is refused") {
         std::string::npos);
     CHECK(compiles(program("texture2d<float, access::read> t", "t.read(p);")).empty());
 }
+
+TEST_CASE("reflection tells how a texture is accessed") {
+    auto library = compiler::Library::from_source(
+        program("texture2d<float> a, texture2d<float, access::read> b, texture2d<int, access::write> c,"
+                "texture3d<half, access::read_write> d, sampler s",
+                ""),
+        {});
+    auto arguments = library->functions().front().arguments;
+    REQUIRE(arguments.size() == 5);
+    const compiler::Access expected[] = {compiler::Access::read, compiler::Access::read, compiler::Access::write,
+                                         compiler::Access::read_write};
+    for (std::size_t i = 0; i < 4; ++i) {
+        CHECK(arguments[i].kind == compiler::ArgumentKind::texture);
+        CHECK(arguments[i].index == i);
+        CHECK(arguments[i].access == expected[i]);
+    }
+    CHECK(arguments[4].kind == compiler::ArgumentKind::sampler);
+}

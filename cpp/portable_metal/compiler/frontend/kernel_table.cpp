@@ -37,6 +37,18 @@ std::string annotation_text(const clang::AnnotateAttr& attribute) {
     return literal ? literal->getString().str() : std::string();
 }
 
+// The second template argument of a texture class: an enumerator of metal::access.
+Access texture_access(clang::QualType type) {
+    const auto* texture = llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(type->getAsCXXRecordDecl());
+    if (!texture || texture->getTemplateArgs().size() < 2 ||
+        texture->getTemplateArgs()[1].getKind() != clang::TemplateArgument::Integral) {
+        return Access::read;
+    }
+    constexpr int write = 2, read_write = 3; // sample and read come before them
+    auto value = texture->getTemplateArgs()[1].getAsIntegral().getExtValue();
+    return value == write ? Access::write : value == read_write ? Access::read_write : Access::read;
+}
+
 class Collector : public clang::RecursiveASTVisitor<Collector> {
 public:
     explicit Collector(clang::Sema& sema) : sema_(sema), context_(sema.getASTContext()) {}
@@ -216,6 +228,7 @@ void Collector::describe_argument(clang::ParmVarDecl& parameter, KernelEntry& en
         argument.access = Access::read;
         if (argument.type.kind == TypeKind::texture) {
             argument.kind = ArgumentKind::texture;
+            argument.access = texture_access(type);
         } else if (argument.type.kind == TypeKind::sampler) {
             argument.kind = ArgumentKind::sampler;
         } else {
