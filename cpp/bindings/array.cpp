@@ -127,14 +127,14 @@ private:
 
 void copy_from_host(const ArrayData& destination, nb::handle source, nb::handle queue) {
     HostBytes bytes(source, PyBUF_SIMPLE);
-    const Queue& q = queue_of(queue, destination.buffer.device());
+    const Queue q = queue_of(queue, destination.buffer.device());
     nb::gil_scoped_release release;
     copy(destination.buffer, bytes.data(), bytes.size(), q);
 }
 
 void copy_to_host(nb::object destination, const ArrayData& source, nb::handle queue) {
     HostBytes bytes(destination, PyBUF_SIMPLE | PyBUF_WRITABLE);
-    const Queue& q = queue_of(queue, source.buffer.device());
+    const Queue q = queue_of(queue, source.buffer.device());
     // The memoryview keeps the host memory pinned in place until the device has written it.
     auto keep = keep_until_done(nb::steal(PyMemoryView_FromObject(destination.ptr())));
     release_done_objects();
@@ -143,7 +143,7 @@ void copy_to_host(nb::object destination, const ArrayData& source, nb::handle qu
 }
 
 void copy_on_device(const ArrayData& destination, const ArrayData& source, nb::handle queue) {
-    const Queue& q = queue_of(queue, destination.buffer.device());
+    const Queue q = queue_of(queue, destination.buffer.device());
     nb::gil_scoped_release release;
     copy(destination.buffer, source.buffer, q);
 }

@@ -8,9 +8,42 @@
 
 namespace metalki::python {
 
-const Queue& queue_of(nb::handle queue, const Device& device) {
+namespace {
+
+// Whether an asyncio event loop runs in this thread. asyncio need not have been imported.
+bool in_event_loop() {
+    static PyObject* get_running_loop = nullptr;
+    if (!get_running_loop) {
+        static PyObject* const name = PyUnicode_InternFromString("asyncio.events");
+        PyObject* module = PyDict_GetItem(PyImport_GetModuleDict(), name);
+        get_running_loop = module ? PyObject_GetAttrString(module, "_get_running_loop") : nullptr;
+        if (!get_running_loop) {
+            PyErr_Clear(); // the module is half imported
+            return false;
+        }
+    }
+    nb::object loop = nb::steal(PyObject_CallNoArgs(get_running_loop));
+    if (!loop.is_valid())
+        throw nb::python_error();
+    return !loop.is_none();
+}
+
+} // namespace
+
+std::optional<Queue> task_queue(const Device& device) {
+    if (!in_event_loop())
+        return std::nullopt;
+    nb::object queue = nb::handle(hooks.task_queue)(device);
     if (queue.is_none())
-        return global_queue(device);
+        return std::nullopt;
+    return *nb::inst_ptr<Queue>(queue);
+}
+
+Queue queue_of(nb::handle queue, const Device& device) {
+    if (queue.is_none()) {
+        std::optional<Queue> of_task = task_queue(device);
+        return of_task ? *of_task : global_queue(device);
+    }
     if (!nb::isinstance<Queue>(queue))
         throw ArgumentError(std::string("queue: a metalki.Queue is expected, ") + Py_TYPE(queue.ptr())->tp_name + " was given");
     return *nb::inst_ptr<Queue>(queue);
@@ -68,16 +101,20 @@ void bind_device(nb::module_& m) {
         .def(
             "synchronize", [](const Queue& q) { wait(q); }, "Waits for the queue; raises what the device reported.")
         .def("flush", &Queue::flush, nb::call_guard<nb::gil_scoped_release>(), "Hands all launches to the device.")
-        .def("record_event", &Queue::record_event, "Marks what was given to this queue so far.")
-        .def("wait_event", &Queue::wait_event, nb::arg("event"),
+        .def("record_event", &Queue::record_event, nb::call_guard<nb::gil_scoped_release>(),
+             "Marks what was given to this queue so far.")
+        .def("wait_event", &Queue::wait_event, nb::arg("event"), nb::call_guard<nb::gil_scoped_release>(),
              "Later work of this queue runs after the event; the device waits, not the caller.")
+        .def("__eq__", [](const Queue& q, nb::handle o) { return nb::isinstance<Queue>(o) && *nb::inst_ptr<Queue>(o) == q; })
+        .def("__hash__", [](const Queue& q) { return reinterpret_cast<std::intptr_t>(q.impl().get()) >> 4; })
         .def("__repr__",
              [](const Queue& q) { return "<metalki.Queue \"" + q.label() + "\" on " + q.device().info().id + ">"; });
 
     m.def("devices", &devices, nb::call_guard<nb::gil_scoped_release>());
     m.def("default_device", &default_device, nb::call_guard<nb::gil_scoped_release>());
     m.def("find_device", &find_device, nb::arg("name"));
-    m.def("global_queue", [](const Device& d) { return Queue(global_queue(d)); }, nb::arg("device"));
+    m.def("global_queue", [](const Device& d) { return queue_of(nb::none(), d); }, nb::arg("device"));
+    m.def("thread_queue", [](const Device& d) { return Queue(global_queue(d)); }, nb::arg("device"));
     m.def("version", &version);
     m.def("version_info", &version_info);
 }

@@ -5,8 +5,6 @@
 
 namespace metalki::python {
 
-namespace {
-
 const char* severity_name(Severity severity) {
     switch (severity) {
     case Severity::note:
@@ -18,6 +16,8 @@ const char* severity_name(Severity severity) {
     }
 }
 
+namespace {
+
 void raise(const char* type, const char* text) {
     nb::object cls = nb::module_::import_("metalki.errors").attr(type);
     nb::object message = nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace"));
@@ -27,8 +27,8 @@ void raise(const char* type, const char* text) {
 void raise_compile_error(const CompileError& error) {
     nb::list entries;
     for (const Diagnostic& d : error.diagnostics())
-        entries.append(
-            nb::make_tuple(d.line, d.column, severity_name(d.severity), nb::bytes(d.message.data(), d.message.size())));
+        entries.append(nb::make_tuple(d.line, d.column, severity_name(d.severity),
+                                      nb::bytes(d.message.data(), d.message.size()), nb::bytes(d.file.data(), d.file.size())));
     nb::object instance =
         nb::module_::import_("metalki.errors").attr("_compile_error")(nb::bytes(error.what(), strlen(error.what())), entries);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(instance.ptr())), instance.ptr());

@@ -93,7 +93,28 @@ Extents extents_from(const KernelState& state, const char* what, PyObject* value
 struct Options {
     LaunchOptions launch;
     std::vector<Buffer> uses;
+    std::optional<Queue> task_queue;
 };
+
+// Keyword names are interned, so a pointer mostly tells; a name made at run time is compared.
+struct OptionName {
+    PyObject* interned;
+    const char* text;
+    explicit OptionName(const char* name) : interned(PyUnicode_InternFromString(name)), text(name) {}
+    bool is(PyObject* name) const {
+        return name == interned || (!PyUnicode_CHECK_INTERNED(name) && PyUnicode_CompareWithASCIIString(name, text) == 0);
+    }
+};
+
+struct OptionNames {
+    OptionName ndrange{"ndrange"}, numworkgroups{"numworkgroups"}, workgroupsize{"workgroupsize"},
+        max_work_group_size{"max_work_group_size"}, queue{"queue"}, uses{"uses"}, threads{"threads"}, groups{"groups"};
+};
+
+const OptionNames& option_names() {
+    static const OptionNames& names = *new OptionNames; // lives as long as the interpreter
+    return names;
+}
 
 void set_uses(const KernelState& state, Options& options, PyObject* value) {
     nb::object items = nb::steal(PySequence_Fast(value, "uses: a tuple of arrays is expected"));
@@ -110,29 +131,39 @@ void set_uses(const KernelState& state, Options& options, PyObject* value) {
     options.launch.uses = options.uses;
 }
 
+bool is_option(const OptionNames& names, PyObject* name) {
+    return names.ndrange.is(name) || names.numworkgroups.is(name) || names.workgroupsize.is(name) ||
+           names.max_work_group_size.is(name) || names.queue.is(name) || names.uses.is(name);
+}
+
+void set_group(const KernelState& state, Options& options, PyObject* value) {
+    options.launch.workgroupsize = extents_from(state, "workgroupsize (threads of a threadgroup)", value);
+    if (options.launch.workgroupsize.empty())
+        refuse(state, "workgroupsize (threads of a threadgroup) must be positive, " + text_of(value) + " was given");
+}
+
 void set_option(const KernelState& state, Options& options, PyObject* name, PyObject* value) {
-    auto is = [name](const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; };
-    if (is("threads") || is("groups"))
-        refuse(state, text_of(name) + " is not taken: give ndrange (threads in all) or numworkgroups, and workgroupsize");
-    if (value == Py_None &&
-        (is("ndrange") || is("numworkgroups") || is("workgroupsize") || is("max_work_group_size") || is("queue") || is("uses")))
+    const OptionNames& names = option_names();
+    if (value == Py_None && is_option(names, name))
         return;
-    if (is("ndrange"))
+    if (names.ndrange.is(name))
         options.launch.ndrange = extents_from(state, "ndrange", value);
-    else if (is("workgroupsize"))
-        options.launch.workgroupsize = extents_from(state, "workgroupsize (threads of a threadgroup)", value);
-    else if (is("numworkgroups"))
+    else if (names.workgroupsize.is(name))
+        set_group(state, options, value);
+    else if (names.numworkgroups.is(name))
         options.launch.numworkgroups = extents_from(state, "numworkgroups", value);
-    else if (is("max_work_group_size")) {
+    else if (names.max_work_group_size.is(name)) {
         options.launch.max_work_group_size = extent_from(state, "max_work_group_size", value);
         if (options.launch.max_work_group_size == 0)
             refuse(state, "max_work_group_size is at least 1, 0 was given");
-    } else if (is("queue")) {
+    } else if (names.queue.is(name)) {
         if (!nb::isinstance<Queue>(nb::handle(value)))
             refuse(state, "queue takes a metalki.Queue, " + text_of(value) + " was given");
         options.launch.queue = nb::inst_ptr<Queue>(nb::handle(value));
-    } else if (is("uses"))
+    } else if (names.uses.is(name))
         set_uses(state, options, value);
+    else if (names.threads.is(name) || names.groups.is(name))
+        refuse(state, text_of(name) + " is not taken: give ndrange (threads in all) or numworkgroups, and workgroupsize");
     else
         refuse(state, "there is no option " + text_of(name) +
                           "; there are ndrange, numworkgroups, workgroupsize, max_work_group_size, queue and uses");
@@ -145,11 +176,40 @@ std::string argument_names(const KernelState& state) {
     return names;
 }
 
-void launch_values(PyObject* self, PyObject* const* values, std::size_t count, const Options& options) {
+// With Metal's indices, since those are what the kernel's author wrote down.
+[[noreturn]] void refuse_count(const KernelState& state, std::size_t count) {
+    static const char* const kinds[] = {"buffer", "threadgroup", "texture", "sampler"};
+    std::string names;
+    for (const ArgumentInfo& info : state.kernel.arguments())
+        names += (names.empty() ? ": " : ", ") + info.name + " (" + kinds[static_cast<std::size_t>(info.kind)] + " index " +
+                 std::to_string(info.index) + ")";
+    refuse(state, "it takes " + std::to_string(state.plans.size()) + " arguments" + names + "; " + std::to_string(count) +
+                      " were given");
+}
+
+std::size_t bytes_bound(std::span<const ArgumentValue> values) {
+    std::size_t bytes = 0;
+    for (const ArgumentValue& value : values)
+        if (value.kind == ArgumentValue::Kind::buffer)
+            bytes += value.length;
+    return bytes;
+}
+
+void launch_encoded(const KernelState& state, std::span<const ArgumentValue> values, const LaunchOptions& options) {
+    if (!is_profiling())
+        return launch(state.kernel, values, options);
+    const Queue queue = options.queue ? *options.queue : global_queue(state.kernel.device());
+    profile_before(queue);
+    launch(state.kernel, values, options);
+    profile_after(queue, state.kernel, bytes_bound(values));
+}
+
+void launch_values(PyObject* self, PyObject* const* values, std::size_t count, Options& options) {
     KernelState& state = state_of(self);
     if (count != state.plans.size())
-        refuse(state, "it takes " + std::to_string(state.plans.size()) + " arguments (" + argument_names(state) + "), " +
-                          std::to_string(count) + " were given");
+        refuse_count(state, count);
+    if (!options.launch.queue && (options.task_queue = task_queue(state.kernel.device())))
+        options.launch.queue = &*options.task_queue;
     constexpr std::size_t usual = 40; // 31 buffers and some threadgroup memory
     std::array<ArgumentValue, usual> few_encoded;
     std::array<detail::ScalarSlot, usual> few_slots;
@@ -163,14 +223,14 @@ void launch_values(PyObject* self, PyObject* const* values, std::size_t count, c
     for (std::size_t i = 0; i < count; ++i)
         if (!encode_directly(state.plans[i], values[i], encoded[i], slots[i]))
             encode_converted(state.plans[i], self, i, values[i], launches_nothing, encoded[i], conversions);
-    launch(state.kernel, std::span<const ArgumentValue>(encoded, count), options.launch);
+    launch_encoded(state, std::span<const ArgumentValue>(encoded, count), options.launch);
     if (conversions.state.is_valid() && PyDict_GET_SIZE(conversions.state.ptr()) != 0) {
         nb::object queue = options.launch.queue ? nb::cast(*options.launch.queue) : nb::none();
         nb::handle(hooks.finish)(nb::handle(self), conversions.state, queue);
     }
 }
 
-void launch_dict(PyObject* self, PyObject* dict, const Options& options) {
+void launch_dict(PyObject* self, PyObject* dict, Options& options) {
     KernelState& state = state_of(self);
     std::vector<PyObject*> values(state.plans.size(), nullptr);
     PyObject *key, *value;
@@ -196,7 +256,7 @@ void launch_dict(PyObject* self, PyObject* dict, const Options& options) {
     launch_values(self, values.data(), values.size(), options);
 }
 
-void launch_collection(PyObject* self, PyObject* arguments, const Options& options) {
+void launch_collection(PyObject* self, PyObject* arguments, Options& options) {
     if (PyDict_Check(arguments))
         return launch_dict(self, arguments, options);
     if (!PyTuple_Check(arguments) && !PyList_Check(arguments))

@@ -33,12 +33,16 @@ void bind_library(nb::module_& m) {
         .def_prop_ro("device", &Library::device, "The device it was compiled for.")
         .def_prop_ro(
             "function_names", [](const Library& l) { return l.function_names(); }, "Names of its kernels.")
-        .def_prop_ro("_warnings", [](const Library& l) {
-            nb::list entries;
-            for (const Diagnostic& d : l.warnings())
-                entries.append(nb::make_tuple(d.line, d.column, "warning", nb::bytes(d.message.data(), d.message.size())));
-            return entries;
-        });
+        .def_prop_ro("_warnings",
+                     [](const Library& l) {
+                         nb::list entries;
+                         for (const Diagnostic& d : l.warnings())
+                             entries.append(nb::make_tuple(d.line, d.column, severity_name(d.severity),
+                                                           nb::bytes(d.message.data(), d.message.size()),
+                                                           nb::bytes(d.file.data(), d.file.size())));
+                         return entries;
+                     })
+        .def_prop_ro("_identity", [](const Library& l) { return reinterpret_cast<std::uintptr_t>(l.impl().get()); });
     m.def("compile", &compile, nb::arg("device"), nb::arg("source"), nb::arg("macros"), nb::arg("math_mode"),
           nb::arg("language_version"), nb::arg("include_dirs"), nb::arg("headers"));
 }

@@ -12,14 +12,19 @@ NB_MODULE(_core, m) {
     bind_array(m);
     bind_library(m);
     bind_kernel(m);
+    bind_callbacks(m);
+    bind_profile(m);
     m.def(
         "set_hooks",
-        [](nb::handle array_type, nb::handle convert, nb::handle finish, nb::handle make_kernel, nb::handle describe_argument) {
+        [](nb::handle array_type, nb::handle convert, nb::handle finish, nb::handle make_kernel, nb::handle describe_argument,
+           nb::handle task_queue, nb::list numpy_scalars) {
             hooks.array_type = reinterpret_cast<PyTypeObject*>(array_type.inc_ref().ptr());
             hooks.convert = convert.inc_ref().ptr();
             hooks.finish = finish.inc_ref().ptr();
             hooks.make_kernel = make_kernel.inc_ref().ptr();
             hooks.describe_argument = describe_argument.inc_ref().ptr();
+            hooks.task_queue = task_queue.inc_ref().ptr();
+            register_numpy_scalars(std::move(numpy_scalars));
         },
         "Registers the package's types and slow paths.");
 }

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct Hooks {
     PyObject* finish = nullptr;            // waits and writes numpy outputs back
     PyObject* make_kernel = nullptr;       // metalki.Kernel(...)
     PyObject* describe_argument = nullptr; // tuple of facts -> metalki.Argument
+    PyObject* task_queue = nullptr;        // device -> queue of the running asyncio task, or None
 };
 extern Hooks hooks;
 
@@ -47,24 +49,39 @@ struct ArrayData {
 // Sets the Python error for the exception being handled. Call inside catch (...).
 void set_python_error() noexcept;
 
+// "note", "warning" or "error".
+const char* severity_name(Severity severity);
+
 // Wait without the GIL, waking now and then for signals. Throw what the device reported and nb::python_error.
 void wait(const Queue& queue);
 void wait(const Device& device);
 
-// The queue that Python named, or the calling thread's for None.
-const Queue& queue_of(nb::handle queue, const Device& device);
+// The queue that Python named; for None that of the running asyncio task or of the calling thread.
+Queue queue_of(nb::handle queue, const Device& device);
+// The running asyncio task's queue; nothing outside of tasks.
+std::optional<Queue> task_queue(const Device& device);
 
 // bool, int or float as the contract's scalar; false when `value` is none of them.
 bool scalar_from_python(PyObject* value, ScalarValue& result);
+// numpy's integer, float32 and float64 scalars, once their types are registered.
+bool scalar_from_numpy(PyObject* value, ScalarValue& result);
+void register_numpy_scalars(nb::list samples);
 
 // Keeps a Python object alive for the device without needing the GIL to let go of it.
 std::shared_ptr<void> keep_until_done(nb::object object);
 void release_done_objects();
+
+// A profile that is being taken, told of launches; see profile.cpp.
+bool is_profiling() noexcept;
+void profile_before(const Queue& queue);
+void profile_after(const Queue& queue, const Kernel& kernel, std::size_t bytes);
 
 void bind_errors(nb::module_& m);
 void bind_device(nb::module_& m);
 void bind_array(nb::module_& m);
 void bind_library(nb::module_& m);
 void bind_kernel(nb::module_& m);
+void bind_callbacks(nb::module_& m);
+void bind_profile(nb::module_& m);
 
 } // namespace metalki::python

@@ -6,17 +6,20 @@ from metalki import kernel_interface as KI
 
 from __future__ import annotations
 
-from . import _arguments, _array, _core, _kernel
+from . import _arguments, _array, _core, _dtypes, _kernel, _queue
 from . import kernel_interface as kernel_interface
 from ._arguments import threadgroup
 from ._array import Array, array, asarray, empty, empty_like, full, ones, zeros, zeros_like
 from ._compile import Library, compile
 from ._device import Device, device, device_synchronize, devices, set_device, use_device
 from ._kernel import Argument, Kernel
-from ._queue import Event, Queue, global_queue, synchronize
+from ._profile import Profile, profile
+from ._queue import Event, Queue, global_queue, on_complete, synchronize, synchronize_async
+from ._tasks import Task
 from .errors import (
     ArgumentError,
     CompileError,
+    CompileWarning,
     DeviceError,
     Diagnostic,
     LaunchError,
@@ -32,6 +35,7 @@ __all__ = [
     "ArgumentError",
     "Array",
     "CompileError",
+    "CompileWarning",
     "Device",
     "DeviceError",
     "Diagnostic",
@@ -42,7 +46,9 @@ __all__ = [
     "MetalBackend",
     "MetalkiError",
     "OutOfMemoryError",
+    "Profile",
     "Queue",
+    "Task",
     "array",
     "asarray",
     "compile",
@@ -54,13 +60,24 @@ __all__ = [
     "full",
     "global_queue",
     "kernel_interface",
+    "on_complete",
     "ones",
+    "profile",
     "set_device",
     "synchronize",
+    "synchronize_async",
     "threadgroup",
     "use_device",
     "zeros",
     "zeros_like",
 ]
 
-_core.set_hooks(_array.Array, _arguments.convert, _arguments.finish, _kernel.make_kernel, _kernel.describe_argument)
+_core.set_hooks(
+    _array.Array,
+    _arguments.convert,
+    _arguments.finish,
+    _kernel.make_kernel,
+    _kernel.describe_argument,
+    _queue.task_queue,
+    _dtypes.scalar_samples(),
+)

@@ -1,24 +1,117 @@
-"""`python -m metalki info` and `python -m metalki --cmake-dir`."""
+"""The command line: `python -m metalki --help`."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 
-def main() -> int:
-    """Runs the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m metalki", description="What this installation of metalki is.")
-    parser.add_argument("--cmake-dir", action="store_true", help="print where find_package(metalki) finds its files")
-    parser.add_argument("command", nargs="?", choices=["info"], help="info: versions and devices")
-    given = parser.parse_args()
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; returns the exit status: 0 done, 1 what was asked for failed, 2 wrong usage."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
     if given.cmake_dir:
         print(Path(__file__).resolve().parent / "cmake")
         return 0
+    if given.command is None:
+        parser.print_help()
+        return 2
+    try:
+        return int(given.function(given))
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m metalki", description="Compute kernels in the Metal Shading Language."
+    )
+    parser.add_argument("--cmake-dir", action="store_true", help="print where find_package(metalki) finds its files")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    info = commands.add_parser("info", help="versions, devices and the cache folder")
+    info.set_defaults(function=_info)
+
+    cache = commands.add_parser("cache", help="the folder of compiled kernels")
+    cache.add_argument(
+        "action", choices=["info", "clear"], help="info: place and size; clear: delete the kernels in it"
+    )
+    cache.set_defaults(function=_cache)
+
+    check = commands.add_parser("check", help="compile files and print errors and warnings as file:line:column")
+    check.add_argument("files", nargs="+", metavar="FILE.metal")
+    _add_options(check)
+    check.set_defaults(function=_check)
+
+    run = commands.add_parser(
+        "run",
+        help="launch a kernel of a file",
+        epilog="""SPEC is a number (3, 2.5, true), a new array DTYPE:SHAPE[:FILL] (float32:1024:arange,
+        int32:16x16:random, uint8:64:7; zeros without FILL), out:DTYPE:SHAPE for one to print, @FILE.npy, or
+        threadgroup:BYTES. SHAPE is 1024 or 16x16; FILL is zeros, ones, arange, random or a number.""",
+    )
+    run.add_argument("file", metavar="FILE.metal")
+    run.add_argument("--kernel", metavar="NAME", help="may be left out where the file has one kernel")
+    run.add_argument(
+        "--arg", action="append", default=[], metavar="SPEC", help="one per argument, in the kernel's order"
+    )
+    run.add_argument("--ndrange", metavar="X[,Y[,Z]]", help="threads in all")
+    run.add_argument("--numworkgroups", metavar="X[,Y[,Z]]", help="work-groups, in place of --ndrange")
+    run.add_argument("--workgroupsize", metavar="X[,Y[,Z]]", help="threads of a work-group; chosen when left out")
+    run.add_argument("--constant", action="append", default=[], metavar="NAME=VALUE", help="a function constant")
+    run.add_argument("--print", type=int, default=10, dest="count", metavar="N", help="elements shown (default 10)")
+    run.add_argument(
+        "--save", action="append", default=[], metavar="ARG=FILE.npy", help="store an array argument, by name"
+    )
+    run.add_argument("--device", metavar="NAME", help='such as "cpu"')
+    _add_options(run)
+    run.set_defaults(function=_run)
+    return parser
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-D", action="append", default=[], dest="macros", metavar="NAME[=VALUE]", help="define a macro")
+    parser.add_argument(
+        "-I", action="append", default=[], dest="include_dirs", metavar="FOLDER", help="search for headers"
+    )
+    parser.add_argument("--math-mode", choices=["safe", "relaxed", "fast"], default="relaxed")
+
+
+def _info(given: argparse.Namespace) -> int:
     from . import kernel_interface
 
     kernel_interface.versioninfo(kernel_interface.MetalBackend())
     return 0
+
+
+def _cache(given: argparse.Namespace) -> int:
+    from . import _cache
+
+    root = _cache.folder()
+    if root is None:
+        print("the cache is off (METALKI_CACHE=0, or there is no home folder)")
+        return 0
+    try:
+        count, size = _cache.clear() if given.action == "clear" else _cache.usage()
+    except OSError as error:
+        print(f"cache {given.action}: {error}", file=sys.stderr)
+        return 1
+    print(f"{root}: {count} records, {size / 1e6:.1f} MB{' deleted' if given.action == 'clear' else ''}")
+    return 0
+
+
+def _check(given: argparse.Namespace) -> int:
+    from . import _command_line
+
+    return _command_line.check(given)
+
+
+def _run(given: argparse.Namespace) -> int:
+    from . import _command_line
+
+    return _command_line.run(given)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _device
-from .errors import ArgumentError, Diagnostic, _diagnostics
+from .errors import ArgumentError, CompileError, CompileWarning, Diagnostic, _diagnostics
 
 if TYPE_CHECKING:
     from ._core import Kernel
@@ -21,6 +24,8 @@ _MATH_MODES = ("fast", "relaxed", "safe")
 class Library(_core.LibraryBase):
     """A compiled source: a mapping from kernel names to kernels."""
 
+    _file: str | None = None
+
     def kernel(self, name: str | None = None, function_constants: Mapping[int | str, Any] | None = None) -> Kernel:
         """The kernel of that name; the only one when no name is given. Raises ArgumentError naming those there are."""
         from ._kernel import kernel_from_library
@@ -30,7 +35,7 @@ class Library(_core.LibraryBase):
     @property
     def warnings(self) -> list[Diagnostic]:
         """What the compiler warned of."""
-        return _diagnostics(self._warnings)
+        return _diagnostics(self._warnings, self._file)
 
     def __getitem__(self, name: str) -> Kernel:
         if not isinstance(name, str):
@@ -104,7 +109,38 @@ def compile_for(device: _core.Device, source: Any, options: Mapping[str, Any] | 
     checked = check_options(options)
     if isinstance(source, Path):
         checked["include_dirs"].insert(0, str(source.parent))
-    return Library(_core.compile(device, text, **checked))
+    try:
+        library = Library(_core.compile(device, text, **checked))
+    except CompileError as error:
+        raise _in_file(error, str(source)) if isinstance(source, Path) else error from None
+    if isinstance(source, Path):
+        library._file = str(source)
+    _warn_once(library)
+    return library
+
+
+def _in_file(error: CompileError, file: str) -> CompileError:
+    """The same error with the file's own name."""
+    text = re.sub(r"^program_source(?=:)", lambda _: file, str(error), flags=re.MULTILINE)
+    return CompileError(text, [d._replace(file=file) if d.file == "program_source" else d for d in error.diagnostics])
+
+
+_warned: set[int] = set()
+
+
+def _warn_once(library: Library) -> None:
+    """Hands the compiler's warnings to Python's, pointing at the code that asked for the compilation."""
+    if library._identity in _warned:
+        return
+    _warned.add(library._identity)  # libraries are kept, so an identity is not used twice
+    found = [d for d in library.warnings if d.severity == "warning"]
+    if not found:
+        return
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "metalki":
+        frame, level = frame.f_back, level + 1
+    for d in found:
+        warnings.warn(f"{d.file}:{d.line}:{d.column}: {d.message}", CompileWarning, stacklevel=level)
 
 
 def check_options(options: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -99,3 +99,13 @@ def buffer_format(dtype: np.dtype[Any]) -> str:
             found = ""
         _formats[dtype] = found
     return found
+
+
+def scalar_samples() -> list[tuple[Any, str, bytes]]:
+    """A value of each numpy scalar type that the native launch reads itself, its kind and its bytes."""
+    numbers = [
+        *(np.dtype(f"{kind}{size}").type(1) for kind in "iu" for size in (1, 2, 4, 8)),
+        np.float32(1.5),
+        np.float64(1.5),
+    ]
+    return [(number, number.dtype.kind, number.tobytes()) for number in numbers]

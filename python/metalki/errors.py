@@ -7,6 +7,7 @@ from typing import NamedTuple
 __all__ = [
     "ArgumentError",
     "CompileError",
+    "CompileWarning",
     "DeviceError",
     "Diagnostic",
     "LaunchError",
@@ -16,12 +17,15 @@ __all__ = [
 
 
 class Diagnostic(NamedTuple):
-    """One message of the compiler. `line` and `column` count from 1; 0 means not known."""
+    """One message of the compiler. `line` and `column` count from 1; 0 means not known.
+
+    `severity` is "error", "warning" or "note"; `file` is "program_source" for source given as text."""
 
     line: int
     column: int
     severity: str
     message: str
+    file: str = "program_source"
 
 
 class MetalkiError(Exception):
@@ -45,6 +49,10 @@ class CompileError(MetalkiError):
         return type(self), (self.args[0], self.diagnostics)
 
 
+class CompileWarning(UserWarning):
+    """What the compiler warned of, as `file:line:column: message`."""
+
+
 class ArgumentError(MetalkiError, ValueError):
     """A value given to metalki is not one it can take. Nothing has been done."""
 
@@ -61,11 +69,19 @@ class OutOfMemoryError(MetalkiError, MemoryError):
     """Memory could not be had. The message states the size asked for and the limits."""
 
 
-def _diagnostics(entries: list[tuple[int, int, str, bytes]]) -> list[Diagnostic]:
-    return [
-        Diagnostic(line, column, severity, text.decode(errors="replace")) for line, column, severity, text in entries
-    ]
+_Entries = list[tuple[int, int, str, bytes, bytes]]
 
 
-def _compile_error(text: bytes, entries: list[tuple[int, int, str, bytes]]) -> CompileError:
+def _diagnostics(entries: _Entries, file: str | None = None) -> list[Diagnostic]:
+    """Native diagnostics; `file` stands for the source itself where it was read from a file."""
+    result = []
+    for line, column, severity, text, name in entries:
+        shown = name.decode(errors="replace") or "program_source"
+        if file and shown == "program_source":
+            shown = file
+        result.append(Diagnostic(line, column, severity, text.decode(errors="replace"), shown))
+    return result
+
+
+def _compile_error(text: bytes, entries: _Entries) -> CompileError:
     return CompileError(text.decode(errors="replace"), _diagnostics(entries))

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from . import _array, _core, _device, _kernel, _queue
+from . import _array, _cache, _core, _device, _kernel, _queue, _tasks
 from ._array import Array
 from ._kernel import Kernel
 from .errors import ArgumentError
@@ -37,6 +37,7 @@ __all__ = [
     "record_event",
     "set_device",
     "shfl_down_types",
+    "spawn",
     "sub_group_size",
     "supports_atomics",
     "supports_float64",
@@ -147,8 +148,8 @@ def versioninfo(backend: MetalBackend, file: TextIO | None = None) -> None:
     """Prints (or writes to `file`) the versions of metalki, the provider, Python and the system, and the devices."""
     _check(backend, "versioninfo")
     facts = dict(_core.version_info())
-    facts.setdefault("compiler", "in process")
-    facts.setdefault("cache path", "none (kernels are cached in memory)")
+    facts["current device"] = _device.device().id
+    facts["cache path"] = str(_cache.folder() or "none (METALKI_CACHE=0)")
     facts["Python"] = platform.python_version()
     facts["numpy"] = np.__version__
     facts["OS"] = platform.platform()
@@ -267,17 +268,20 @@ def synchronize(backend: MetalBackend) -> None:
 
 
 def record_event(backend: MetalBackend, queue: _core.Queue | None = None) -> _core.Event:
-    """Marks what was given to the queue (the calling thread's by default) so far."""
+    """Marks what was given to the queue (the calling thread's or task's by default) so far."""
     _check(backend, "record_event")
-    return (queue or _queue.global_queue()).record_event()
+    return _queue.checked(queue, "record_event").record_event()
 
 
 def wait_event(backend: MetalBackend, event: _core.Event, queue: _core.Queue | None = None) -> None:
-    """Later work of the queue (the calling thread's by default) runs after the event; the host does not wait."""
+    """Later work of the queue (the calling thread's or task's by default) runs after the event; the host does not wait."""
     _check(backend, "wait_event")
     if not isinstance(event, _core.Event):
         raise ArgumentError(f"wait_event: a metalki.Event is expected, {type(event).__name__} was given")
-    (queue or _queue.global_queue()).wait_event(event)
+    _queue.checked(queue, "wait_event").wait_event(event)
+
+
+spawn = _tasks.spawn
 
 
 def kernel_function(
