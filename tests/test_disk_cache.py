@@ -16,7 +16,8 @@ import metalki as mk
 source = "kernel void k(device int* o) { o[0] = %s; }"
 options = {"include_dirs": [sys.argv[2]]} if len(sys.argv) > 2 else None
 out = mk.zeros(1, np.int32)
-mk.Kernel(source % sys.argv[1] if options is None else '#include "value.h"\\n' + source % "VALUE", options=options)(out, ndrange=1)
+text = source % sys.argv[1] if options is None else '#include "value.h"\\n' + source % "VALUE"
+mk.Kernel(text, options=options)(out, ndrange=1)
 print(out.numpy()[0])
 """
 

@@ -143,8 +143,10 @@ def test_threadgroup_arrays_as_parameters() -> None:
 
 def test_threadgroup_memory_of_several_functions_is_apart() -> None:
     before = """
-    float one(float x, uint i) { threadgroup float s[4]; s[i] = x; threadgroup_barrier(mem_flags::mem_threadgroup); return s[3 - i]; }
-    template <class T> T two(T x, uint i) { threadgroup T s[4]; s[i] = x; threadgroup_barrier(mem_flags::mem_threadgroup); return s[0]; }
+    float one(float x, uint i) {
+        threadgroup float s[4]; s[i] = x; threadgroup_barrier(mem_flags::mem_threadgroup); return s[3 - i]; }
+    template <class T> T two(T x, uint i) {
+        threadgroup T s[4]; s[i] = x; threadgroup_barrier(mem_flags::mem_threadgroup); return s[0]; }
     """
     assert run("o[i] = one(i, i) + 10 * two<float>(i + 1, i) + two<int>(i, i);", before=before) == [13, 12, 11, 10]
 
@@ -155,10 +157,13 @@ def test_empty_threadgroup_initialiser() -> None:
 
 def test_lambdas_and_templates() -> None:
     before = """
-    template <class T, class... Rest> T add(T a, Rest... rest) { if constexpr (sizeof...(rest) > 0) return a + add(rest...); else return a; }
+    template <class T, class... Rest> T add(T a, Rest... rest) {
+        if constexpr (sizeof...(rest) > 0) return a + add(rest...); else return a; }
     template <class F> float twice(F f, float x) { return f(f(x)); }
     """
-    assert run("float k = 2; auto f = [=](float x) { return x * k; }; o[i] = add(1.0f, 2.0f, twice(f, i));", before=before) == [
+    assert run(
+        "float k = 2; auto f = [=](float x) { return x * k; }; o[i] = add(1.0f, 2.0f, twice(f, i));", before=before
+    ) == [
         3,
         7,
         11,
@@ -170,7 +175,9 @@ def test_host_names_and_explicit_instantiations() -> None:
     source = (
         HEAD
         + """
-    template <typename T, int K> [[kernel]] void fill(device T* o [[buffer(0)]], uint i [[thread_position_in_grid]]) { o[i] = T(K); }
+    template <typename T, int K> [[kernel]] void fill(device T* o [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+        o[i] = T(K);
+    }
     template [[host_name("fill_float")]] kernel void fill<float, 3>(device float*, uint);
     typedef decltype(fill<int, 4>) fill_t;
     template [[host_name("fill_int")]] kernel fill_t fill<int, 4>;
@@ -210,7 +217,7 @@ def test_function_constants() -> None:
     assert value("asked", {"N": 5}) == 5
     assert value("optional", {"HAS": False}, None) == -1
     assert value("optional", {"HAS": True}, mk.full(1, 6, np.int32)) == 6
-    with pytest.raises(mk.ArgumentError, match="'?\"?N"):
+    with pytest.raises(mk.ArgumentError, match=r"'?\"?N"):
         mk.Kernel(CONSTANTS, "derived")
 
 
@@ -269,8 +276,14 @@ def test_threads_that_returned_do_not_hold_back_a_barrier() -> None:
 def test_macros_headers_and_include_folders(tmp_path: Any) -> None:
     (tmp_path / "outer.h").write_text('#pragma once\n#include "inner.h"\n#define OUTER (INNER + 1)\n')
     (tmp_path / "inner.h").write_text("#pragma once\n#define INNER 10\n")
-    source = HEAD + '#include "outer.h"\n#include <given.h>\nkernel void k(device int* o) { o[0] = OUTER + GIVEN + MACRO; }'
-    options = {"macros": {"MACRO": "100"}, "include_dirs": [str(tmp_path)], "headers": {"given.h": "#define GIVEN 1000\n"}}
+    source = (
+        HEAD + '#include "outer.h"\n#include <given.h>\nkernel void k(device int* o) { o[0] = OUTER + GIVEN + MACRO; }'
+    )
+    options = {
+        "macros": {"MACRO": "100"},
+        "include_dirs": [str(tmp_path)],
+        "headers": {"given.h": "#define GIVEN 1000\n"},
+    }
     out = mk.zeros(1, np.int32)
     mk.Kernel(source, options=options)(out, ndrange=1)
     assert out.numpy()[0] == 1111

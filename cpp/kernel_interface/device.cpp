@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernel_interface/backend.hpp"
+#include "kernel_interface/device_header.hpp"
 
 namespace metalki {
 
@@ -59,6 +60,11 @@ std::string cache_key(const detail::Program& program, const CompileOptions& opti
         add(text);
     }
     return key;
+}
+
+bool has_header(const CompileOptions& options, std::string_view name) {
+    return std::any_of(options.headers.begin(), options.headers.end(),
+                       [&](const auto& header) { return header.first == name; });
 }
 
 // Waits for every queue even when one has failed; then the first error is thrown.
@@ -145,6 +151,11 @@ Library Device::compile(std::string_view source) const {
 Library Device::compile(std::string_view source, const CompileOptions& options) const {
     if (source.find('\0') != std::string_view::npos)
         throw ArgumentError("compile: the source holds a zero byte at offset " + std::to_string(source.find('\0')));
+    if (detail::includes_device_header(source) && !has_header(options, detail::device_header_name)) {
+        CompileOptions with_header = options;
+        with_header.headers.emplace_back(detail::device_header_name, detail::device_header());
+        return compile(source, with_header);
+    }
     const detail::Program program{std::string(source), detail::inline_includes(source, options)};
     return Library(impl_->libraries.get(cache_key(program, options), [&] { return impl_->compile(program, options); }));
 }
