@@ -13,13 +13,13 @@ namespace metalki::api {
 void violation(std::string_view call, std::string_view problem);
 
 // True when `ok`; otherwise reports. Write the problem as a lambda so that the good case builds no text.
-template <class Problem> bool require(bool ok, std::string_view call, Problem&& problem) {
+template <class Problem> bool require(bool ok, const char* call, Problem&& problem) {
     if (ok) [[likely]]
         return true;
     violation(call, problem());
     return false;
 }
-inline bool require(bool ok, std::string_view call, const char* problem) {
+inline bool require(bool ok, const char* call, const char* problem) {
     if (ok) [[likely]]
         return true;
     violation(call, problem);
