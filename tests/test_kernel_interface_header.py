@@ -110,7 +110,7 @@ def test_no_division_for_the_index(ndrange: str, index: str) -> None:
     assert "rem" not in text
     source = (
         HEAD
-        + "kernel void k(device float* o, KI_ARGS) { o[KI.get_global_id().x + KI.get_global_size().x * KI.get_global_id().y] = 1; }"
+        + "kernel void k(device float* o, KI_ARGS) { o[ki::linear(KI.get_global_id(), KI.get_global_size())] = 1; }"
     )
     text = mk.Kernel(source).disassemble("llvm")
     assert "define" in text
