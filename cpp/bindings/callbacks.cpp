@@ -25,7 +25,9 @@ Due& due() {
 
 // The function goes to the list once, when it is called or when its queue is gone without calling it.
 struct Callback {
-    PyObject* function;
+    explicit Callback(nb::object f) : function(f.release().ptr()) {}
+    Callback(const Callback&) = delete;
+    Callback& operator=(const Callback&) = delete;
     ~Callback() {
         if (function)
             keep_until_done(nb::steal(function)).reset();
@@ -35,13 +37,15 @@ struct Callback {
         due().functions.push_back(std::exchange(function, nullptr));
         due().arrived.notify_one();
     }
+
+    PyObject* function;
 };
 
 void on_complete(const Queue& queue, nb::object function) {
     if (!PyCallable_Check(function.ptr()))
         throw ArgumentError(std::string("on_complete: a function is expected, ") + Py_TYPE(function.ptr())->tp_name +
                             " was given");
-    auto callback = std::make_shared<Callback>(Callback{function.release().ptr()});
+    auto callback = std::make_shared<Callback>(std::move(function));
     nb::gil_scoped_release release;
     queue.on_complete([callback] { callback->call(); });
 }
