@@ -6,6 +6,8 @@ namespace metalki::python {
 Hooks hooks;
 
 NB_MODULE(_core, m) {
+    // Objects that live until the process ends are usual here: arrays of a script, functions whose work never completed.
+    nb::set_leak_warnings(false);
     m.doc() = "metalki's native part. Use the package metalki instead.";
     bind_errors(m);
     bind_device(m);

@@ -250,6 +250,8 @@ def host_array(obj: Any, what: str) -> np.ndarray:
         return obj
     if isinstance(obj, Array):
         return obj.numpy()
+    if isinstance(obj, (bytes, bytearray)):
+        return np.frombuffer(obj, np.uint8) if obj else np.empty(0, np.uint8)
     try:
         if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array__"):
             return np.from_dlpack(obj)

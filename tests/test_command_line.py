@@ -1,0 +1,118 @@
+"""`python -m metalki`: info, cache, check, run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCALE = """#include <metal_stdlib>
+using namespace metal;
+constant float OFFSET [[function_constant(0)]];
+constant float offset = is_function_constant_defined(OFFSET) ? OFFSET : 0.0f;
+kernel void scale(device float* out, device const float* in, constant float& f, uint i [[thread_position_in_grid]]) {
+    out[i] = in[i] * f + offset;
+}
+"""
+BROKEN = "kernel void k(device int* a) {\n  a[0] = nope;\n}\n"
+DUBIOUS = "kernel void k(device int* a) {\n  if (a[0] = 3) a[1] = 2;\n}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in (("scale", SCALE), ("broken", BROKEN), ("dubious", DUBIOUS)):
+        (tmp_path / f"{name}.metal").write_text(text)
+    return tmp_path
+
+
+def metalki(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "metalki", *arguments],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_info(folder: Path) -> None:
+    shown = metalki(folder, "info", METALKI_CACHE_DIR="/somewhere/else").stdout
+    for fact in ("metalki", "provider", "compiler", "msl", "device 0", "/somewhere/else", "Python", "OS"):
+        assert fact in shown
+    assert "METALKI_CACHE=0" in metalki(folder, "info", METALKI_CACHE="0").stdout
+
+
+def test_cmake_dir_and_usage(folder: Path) -> None:
+    assert metalki(folder, "--cmake-dir").stdout.strip().endswith("cmake")
+    assert metalki(folder).returncode == 2
+    assert metalki(folder, "nonsense").returncode == 2
+
+
+def test_check_prints_positions_and_goes_through_all_files(folder: Path) -> None:
+    result = metalki(folder, "check", "broken.metal", "missing.metal", "dubious.metal", "scale.metal")
+    assert result.returncode == 1
+    assert "broken.metal:2:10: error:" in result.stderr
+    assert "missing.metal" in result.stderr
+    assert "dubious.metal:2:12: warning:" in result.stderr
+    assert "scale.metal" not in result.stderr
+    assert "program_source" not in result.stderr
+    clean = metalki(folder, "check", "scale.metal", "dubious.metal")
+    assert clean.returncode == 0
+    assert metalki(folder, "check", "-D", "nope=5", "broken.metal").returncode == 0
+
+
+def test_run_prints_and_saves(folder: Path) -> None:
+    arguments = ("--arg", "float32:8", "--arg", "float32:8:arange", "--arg", "2.5", "--ndrange", "8")
+    result = metalki(folder, "run", "scale.metal", *arguments, "--print", "3", "--save", "out=out.npy")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "out float32[8]: 0.0 2.5 5.0 ...\n"
+    assert np.load(folder / "out.npy").tolist() == [2.5 * i for i in range(8)]
+    arguments = ("--kernel", "scale", "--arg", "out:float32:2x2", "--arg", "@out.npy", "--arg", "2", "--ndrange", "4")
+    result = metalki(folder, "run", "scale.metal", *arguments, "--constant", "OFFSET=1", "--workgroupsize", "2")
+    assert result.stdout == "out float32[2, 2]: 1.0 6.0 11.0 16.0\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--ndrange", "8"], "takes 3 --arg"),
+        (["--arg", "1", "--arg", "2", "--arg", "3", "--ndrange", "8"], "argument 0"),
+        (["--arg", "float32:8", "--arg", "float32:8", "--arg", "x", "--ndrange", "8"], "'x'"),
+        (["--arg", "float32:8", "--arg", "nonsense:8", "--arg", "1", "--ndrange", "8"], "nonsense"),
+        (["--arg", "float32:8", "--arg", "@nope.npy", "--arg", "1", "--ndrange", "8"], "nope.npy"),
+        (["--arg", "float32:8", "--arg", "float32:8", "--arg", "1", "--ndrange", "a"], "'a'"),
+        (["--arg", "float32:8", "--arg", "float32:8", "--arg", "1"], "ndrange"),
+        (["--arg", "float32:8", "--arg", "float32:8", "--arg", "1", "--ndrange", "8", "--save", "f=x"], "--save"),
+        (["--device", "abacus"], "abacus"),
+        (["--kernel", "nope"], "scale"),
+        (["--constant", "x"], "--constant"),
+    ],
+)
+def test_run_refuses_with_a_message(folder: Path, arguments: list[str], text: str) -> None:
+    result = metalki(folder, "run", "scale.metal", *arguments)
+    assert result.returncode == 1
+    assert text in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_cache_info_and_clear_leave_other_files_alone(folder: Path) -> None:
+    cache = folder / "cache"
+    (cache / "ab").mkdir(parents=True)
+    other = [cache / "notes.txt", cache / "ab" / "notes.txt"]
+    for file in other:
+        file.write_text("mine")
+    place = {"METALKI_CACHE_DIR": str(cache)}
+    assert metalki(folder, "check", "scale.metal", **place).returncode == 0
+    arguments = ("--arg", "float32:1", "--arg", "float32:1", "--arg", "2", "--ndrange", "1")
+    assert metalki(folder, "run", "scale.metal", *arguments, **place).returncode == 0
+    assert " 0 records" not in metalki(folder, "cache", "info", **place).stdout
+    assert "deleted" in metalki(folder, "cache", "clear", **place).stdout
+    assert " 0 records" in metalki(folder, "cache", "info", **place).stdout
+    assert [file.read_text() for file in other] == ["mine", "mine"]
+    assert "off" in metalki(folder, "cache", "info", METALKI_CACHE="0").stdout
