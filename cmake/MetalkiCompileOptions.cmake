@@ -3,7 +3,8 @@ add_library(metalki_compile_options INTERFACE)
 target_compile_options(metalki_compile_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
 target_compile_definitions(metalki_compile_options INTERFACE METALKI_VERSION="${PROJECT_VERSION}")
 if(METALKI_SANITIZE)
-  target_compile_options(metalki_compile_options INTERFACE -fsanitize=${METALKI_SANITIZE} -fno-omit-frame-pointer -O1 -g1) # more would make Clang's headers take minutes each
+  # vptr needs RTTI, which LLVM goes without.
+  target_compile_options(metalki_compile_options INTERFACE -fsanitize=${METALKI_SANITIZE} -fno-sanitize=vptr -fno-omit-frame-pointer -O1 -g1) # more would make Clang's headers take minutes each
   target_link_options(metalki_compile_options INTERFACE -fsanitize=${METALKI_SANITIZE})
 endif()
 
