@@ -54,8 +54,11 @@ BufferState* new_state(std::byte* address, NS::UInteger length, MTL::ResourceOpt
     return state;
 }
 
-const BufferState& buffer(const MTL::Resource* resource) {
-    return state_of<BufferState>(resource);
+const BufferState& buffer(const MTL::Buffer* buffer) {
+    return state_of<BufferState>(buffer);
+}
+const ResourceState& state(const MTL::Resource* resource) {
+    return state_of<ResourceState>(resource);
 }
 
 } // namespace
@@ -120,20 +123,20 @@ Buffer* Device::newBuffer(const void* pointer, NS::UInteger length, ResourceOpti
 }
 
 NS::UInteger Allocation::allocatedSize() const {
-    const auto* state = dynamic_cast<const BufferState*>(&state_of<ObjectState>(this));
+    const auto* state = dynamic_cast<const ResourceState*>(&state_of<ObjectState>(this));
     return state ? state->length : 0;
 }
 NS::UInteger Resource::allocatedSize() const {
-    return buffer(this).length;
+    return state(this).length;
 }
 CPUCacheMode Resource::cpuCacheMode() const {
-    return static_cast<CPUCacheMode>(buffer(this).options & 15);
+    return static_cast<CPUCacheMode>(state(this).options & 15);
 }
 Device* Resource::device() const {
     return device_pointer();
 }
 HazardTrackingMode Resource::hazardTrackingMode() const {
-    const auto mode = buffer(this).options >> 8 & 3;
+    const auto mode = state(this).options >> 8 & 3;
     return mode == HazardTrackingModeDefault ? HazardTrackingModeTracked : static_cast<HazardTrackingMode>(mode);
 }
 Heap* Resource::heap() const {
@@ -146,19 +149,19 @@ bool Resource::isAliasable() {
     return false;
 }
 NS::String* Resource::label() const {
-    return autoreleased<NS::String>(buffer(this).label);
+    return autoreleased<NS::String>(state(this).label);
 }
 ResourceOptions Resource::resourceOptions() const {
-    return buffer(this).options;
+    return state(this).options;
 }
 void Resource::setLabel(const NS::String* label) {
-    state_of<BufferState>(this).label = label_of(label);
+    state_of<ResourceState>(this).label = label_of(label);
 }
-PurgeableState Resource::setPurgeableState(PurgeableState state) {
+PurgeableState Resource::setPurgeableState(PurgeableState) {
     return PurgeableStateNonVolatile;
 }
 StorageMode Resource::storageMode() const {
-    return buffer(this).storage();
+    return state(this).storage();
 }
 
 void Buffer::addDebugMarker(const NS::String* marker, NS::Range range) {

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "device.hpp"
+#include "texture.hpp"
 
 namespace metalki::api {
 
@@ -61,6 +62,7 @@ public:
     const PipelineState* pipeline = nullptr;
     std::array<Binding, buffer_slots> bindings{};
     std::array<std::uint32_t, buffer_slots> threadgroup_lengths{};
+    std::unique_ptr<TextureBindings> textures; // null: none is bound
     Reference<StringState> label;
 };
 

@@ -94,7 +94,7 @@ NS::String* Device::name() const {
     return autoreleased_string(name);
 }
 ReadWriteTextureTier Device::readWriteTextureSupport() const {
-    return ReadWriteTextureTierNone;
+    return ReadWriteTextureTier2;
 }
 std::uint64_t Device::recommendedMaxWorkingSetSize() const {
     return physical_memory() / 4 * 3;

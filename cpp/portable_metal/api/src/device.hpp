@@ -30,20 +30,26 @@ inline MTL::Device* device_pointer() {
     return public_of<MTL::Device>(&cpu_device());
 }
 
-class BufferState final : public ObjectState {
+// What buffers and textures have in common.
+class ResourceState : public ObjectState {
+public:
+    MTL::StorageMode storage() const { return static_cast<MTL::StorageMode>(options >> 4 & 15); }
+
+    std::size_t length = 0; // bytes
+    MTL::ResourceOptions options = 0;
+    Reference<StringState> label;
+    // Number of the command buffer that retained this resource last: spares it retaining once per bind.
+    mutable std::atomic<std::uint64_t> last_holder{0};
+};
+
+class BufferState final : public ResourceState {
 public:
     const char* class_name() const override { return "MTL::Buffer"; }
     ~BufferState() override;
-    MTL::StorageMode storage() const { return static_cast<MTL::StorageMode>(options >> 4 & 15); }
 
     std::byte* address = nullptr;
-    std::size_t length = 0;
-    MTL::ResourceOptions options = 0;
     bool owns_memory = true;
     std::function<void(void*, NS::UInteger)> deallocator;
-    Reference<StringState> label;
-    // Number of the command buffer that retained this buffer last: spares it retaining once per bind.
-    mutable std::atomic<std::uint64_t> last_holder{0};
 };
 
 class ConstantValuesState final : public ObjectState {
@@ -71,6 +77,15 @@ public:
     Reference<StringState> label;
 };
 
+// What a kernel's declaration asks of a texture.
+struct TextureNeeds {
+    enum class Component : std::uint8_t { real, signed_integer, unsigned_integer };
+    MTL::TextureType type = MTL::TextureType2D;
+    MTL::TextureUsage usage = MTL::TextureUsageUnknown;
+    Component component = Component::real;
+    bool depth = false;
+};
+
 // What a dispatch has to check and fill for one argument of the kernel.
 struct ArgumentPlan {
     compiler::ArgumentKind kind;
@@ -80,6 +95,7 @@ struct ArgumentPlan {
     std::uint32_t index;
     std::size_t alignment;
     std::size_t minimum; // bytes that must be bound; 0: unknown
+    TextureNeeds texture;
 };
 
 class PipelineState final : public ObjectState {

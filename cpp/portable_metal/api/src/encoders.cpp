@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "commands.hpp"
+#include "encoding.hpp"
 #include "validation.hpp"
 
 namespace metalki::api {
@@ -37,14 +37,6 @@ bool valid_range(const BufferState& buffer, const char* what, NS::UInteger offse
                    [&] { return problem() + " reach beyond the buffer's length " + text(buffer.length); });
 }
 
-void keep(EncoderState& encoder, const BufferState& buffer) {
-    CommandBufferState& owner = *encoder.buffer;
-    if (!owner.retains || buffer.last_holder.load(std::memory_order_relaxed) == owner.serial)
-        return;
-    buffer.last_holder.store(owner.serial, std::memory_order_relaxed);
-    owner.keep(buffer);
-}
-
 std::string argument_name(const PipelineState& pipeline, const ArgumentPlan& plan) {
     const auto& argument = pipeline.code->function.arguments[plan.slot];
     return "kernel \"" + pipeline.code->function.name + "\", argument \"" + argument.name + "\" at buffer index " +
@@ -70,6 +62,11 @@ bool check_arguments(const EncoderState& encoder, const char* call) {
             continue;
         if (plan.kind == compiler::ArgumentKind::buffer) {
             if (!check_buffer(encoder, plan, call))
+                return false;
+            continue;
+        }
+        if (plan.kind != compiler::ArgumentKind::threadgroup) {
+            if (!check_texture_or_sampler(encoder, plan, call))
                 return false;
             continue;
         }
@@ -133,6 +130,15 @@ compiler::Uint3 uint3(MTL::Size size) {
             static_cast<std::uint32_t>(size.depth)};
 }
 
+BoundArgument bound_argument(const EncoderState& encoder, const ArgumentPlan& plan) {
+    if (!plan.active || plan.kind == compiler::ArgumentKind::threadgroup)
+        return {};
+    if (plan.kind != compiler::ArgumentKind::buffer)
+        return bound_texture_or_sampler(encoder, plan);
+    const auto& binding = encoder.bindings[plan.index];
+    return {binding.address + binding.offset, binding.digest + binding.offset};
+}
+
 // The checks have passed.
 Command& encode_dispatch(EncoderState& encoder, Command::Kind kind, MTL::Size grid, MTL::Size threadgroup) {
     CommandStorage& storage = *encoder.buffer->storage;
@@ -148,11 +154,10 @@ Command& encode_dispatch(EncoderState& encoder, Command::Kind kind, MTL::Size gr
     digest = mix(mix(digest, grid.height << 32 ^ grid.depth),
                  threadgroup.width << 40 ^ threadgroup.height << 20 ^ threadgroup.depth);
     for (const ArgumentPlan& plan : pipeline.plan) {
-        const bool buffer = plan.active && plan.kind == compiler::ArgumentKind::buffer;
-        const auto* binding = buffer ? &encoder.bindings[plan.index] : nullptr;
-        storage.arguments.push_back(binding ? binding->address + binding->offset : nullptr);
-        if (binding)
-            digest = mix(digest, binding->digest + binding->offset);
+        const BoundArgument bound = bound_argument(encoder, plan);
+        storage.arguments.push_back(bound.address);
+        if (bound.address)
+            digest = mix(digest, bound.digest);
         if (plan.active && plan.kind == compiler::ArgumentKind::threadgroup)
             storage.threadgroup_arguments.push_back({plan.slot, encoder.threadgroup_lengths[plan.index]});
     }
@@ -162,6 +167,14 @@ Command& encode_dispatch(EncoderState& encoder, Command::Kind kind, MTL::Size gr
 }
 
 } // namespace
+
+void keep(EncoderState& encoder, const ResourceState& resource) {
+    CommandBufferState& owner = *encoder.buffer;
+    if (!owner.retains || resource.last_holder.load(std::memory_order_relaxed) == owner.serial)
+        return;
+    resource.last_holder.store(owner.serial, std::memory_order_relaxed);
+    owner.keep(resource);
+}
 
 EncoderState::EncoderState(CommandBufferState& owner, bool compute, MTL::DispatchType type)
     : buffer(Reference<CommandBufferState>::share(&owner)), compute(compute), dispatch_type(type) {
@@ -360,7 +373,7 @@ void ComputeCommandEncoder::useResources(const Resource* const resources[], NS::
         !require(std::find(resources, resources + count, nullptr) == resources + count, call, "a resource is null"))
         return;
     for (NS::UInteger i = 0; i < count; ++i)
-        keep(encoder, state_of<BufferState>(resources[i]));
+        keep(encoder, state_of<ResourceState>(resources[i]));
 }
 
 void BlitCommandEncoder::copyFromBuffer(const Buffer* sourceBuffer, NS::UInteger sourceOffset, const Buffer* destinationBuffer,

@@ -1,7 +1,7 @@
 // MTL::ComputePipelineState, its descriptor, and newComputePipelineState.
 #include "Metal/MetalkiValidation.hpp"
 #include "collections.hpp"
-#include "device.hpp"
+#include "texture.hpp"
 #include "validation.hpp"
 
 namespace metalki::api {
@@ -46,27 +46,32 @@ std::vector<ArgumentPlan> plan_arguments(const compiler::FunctionInfo& function)
     std::uint32_t slot = 0;
     for (const auto& argument : function.arguments)
         plan.push_back({argument.kind, argument.active, argument.constant_space, slot++, argument.index,
-                        std::max<std::size_t>(argument.type.alignment, 1), argument.type.size});
+                        std::max<std::size_t>(argument.type.alignment, 1), argument.type.size,
+                        argument.kind == compiler::ArgumentKind::texture ? texture_needs(argument) : TextureNeeds{}});
     return plan;
 }
 
-void check_supported(const compiler::FunctionInfo& function) {
-    for (const auto& argument : function.arguments) {
-        const bool texture =
-            argument.kind == compiler::ArgumentKind::texture || argument.kind == compiler::ArgumentKind::sampler;
-        if (argument.active && texture)
-            throw std::runtime_error("function \"" + function.name + "\" takes the texture or sampler \"" + argument.name +
-                                     "\", which this device does not support");
-        if (argument.active && argument.kind == compiler::ArgumentKind::buffer && argument.index >= buffer_slots)
-            throw std::runtime_error("function \"" + function.name + "\" uses buffer index " + std::to_string(argument.index) +
-                                     "; the highest is 30");
-    }
+// The highest index of each kind of argument.
+NS::UInteger highest_index(compiler::ArgumentKind kind) {
+    return kind == compiler::ArgumentKind::texture   ? texture_slots - 1
+           : kind == compiler::ArgumentKind::sampler ? sampler_slots - 1
+                                                     : buffer_slots - 1;
+}
+
+void check_indices(const compiler::FunctionInfo& function) {
+    static const char* const kinds[] = {"buffer", "threadgroup", "texture", "sampler"};
+    for (const auto& argument : function.arguments)
+        if (argument.active && argument.kind != compiler::ArgumentKind::threadgroup &&
+            argument.index > highest_index(argument.kind))
+            throw std::runtime_error(
+                "function \"" + function.name + "\" uses " + kinds[static_cast<std::size_t>(argument.kind)] + " index " +
+                std::to_string(argument.index) + "; the highest is " + std::to_string(highest_index(argument.kind)));
 }
 
 PipelineState* new_pipeline(const FunctionState& function) {
     auto code = function.code ? function.code
                               : function.library->code->make_kernel(function.name, function.constants, cpu::runtime_symbols());
-    check_supported(code->function);
+    check_indices(code->function);
     if (code->static_threadgroup_memory > cpu::max_threadgroup_memory)
         throw std::runtime_error("function \"" + function.name + "\" declares " +
                                  std::to_string(code->static_threadgroup_memory) +

@@ -3,7 +3,7 @@
 
 #include "Metal/MetalkiExtensions.hpp"
 #include "collections.hpp"
-#include "device.hpp"
+#include "texture.hpp"
 
 namespace metalki::api {
 namespace {
@@ -276,12 +276,32 @@ bool Binding::used() const {
     NS::UInteger Class::threadgroupMemoryDataSize() const {                                                                    \
         return argument_of(this).type.size;                                                                                    \
     }
+#define METALKI_TEXTURE_FACTS(Class)                                                                                           \
+    bool Class::isDepthTexture() const {                                                                                       \
+        return texture_needs(argument_of(this)).depth;                                                                         \
+    }                                                                                                                          \
+    DataType Class::textureDataType() const {                                                                                  \
+        return scalar_data_type(argument_of(this).type.scalar);                                                                \
+    }                                                                                                                          \
+    TextureType Class::textureType() const {                                                                                   \
+        return texture_needs(argument_of(this)).type;                                                                          \
+    }
 METALKI_BUFFER_FACTS(BufferBinding)
 METALKI_BUFFER_FACTS(Argument)
 METALKI_THREADGROUP_FACTS(ThreadgroupBinding)
 METALKI_THREADGROUP_FACTS(Argument)
+METALKI_TEXTURE_FACTS(TextureBinding)
+METALKI_TEXTURE_FACTS(Argument)
 #undef METALKI_BUFFER_FACTS
 #undef METALKI_THREADGROUP_FACTS
+#undef METALKI_TEXTURE_FACTS
+
+NS::UInteger TextureBinding::arrayLength() const {
+    return 1;
+}
+bool TextureBinding::depthTexture() const {
+    return isDepthTexture();
+}
 
 BindingAccess Argument::access() const {
     return access_of(argument_of(this).access);

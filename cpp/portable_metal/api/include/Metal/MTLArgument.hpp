@@ -3,6 +3,7 @@
 
 #include "MTLDataType.hpp"
 #include "MTLDefines.hpp"
+#include "MTLTexture.hpp"
 
 namespace MTL {
 
@@ -105,7 +106,10 @@ public:
     StructType* bufferStructType() const;
     NS::UInteger index() const;
     bool isActive() const;
+    bool isDepthTexture() const;
     NS::String* name() const;
+    DataType textureDataType() const;
+    TextureType textureType() const;
     NS::UInteger threadgroupMemoryAlignment() const;
     NS::UInteger threadgroupMemoryDataSize() const;
     ArgumentType type() const;
@@ -130,6 +134,15 @@ public:
     DataType bufferDataType() const;
     PointerType* bufferPointerType() const;
     StructType* bufferStructType() const;
+};
+
+class METALKI_API TextureBinding : public NS::Referencing<TextureBinding, Binding> {
+public:
+    NS::UInteger arrayLength() const;
+    [[deprecated("please use isDepthTexture instead")]] bool depthTexture() const;
+    bool isDepthTexture() const;
+    DataType textureDataType() const;
+    TextureType textureType() const;
 };
 
 class METALKI_API ThreadgroupBinding : public NS::Referencing<ThreadgroupBinding, Binding> {

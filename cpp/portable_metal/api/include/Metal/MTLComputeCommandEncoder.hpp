@@ -13,6 +13,8 @@ class Buffer;
 class ComputePipelineState;
 class Fence;
 class Resource;
+class SamplerState;
+class Texture;
 
 struct DispatchThreadgroupsIndirectArguments {
     std::uint32_t threadgroupsPerGrid[3];
@@ -36,6 +38,13 @@ public:
     // At most 4096 bytes, copied at once.
     void setBytes(const void* bytes, NS::UInteger length, NS::UInteger index);
     void setComputePipelineState(const ComputePipelineState* state);
+    void setSamplerState(const SamplerState* sampler, NS::UInteger index);
+    void setSamplerState(const SamplerState* sampler, float lodMinClamp, float lodMaxClamp, NS::UInteger index);
+    void setSamplerStates(const SamplerState* const samplers[], NS::Range range);
+    void setSamplerStates(const SamplerState* const samplers[], const float lodMinClamps[], const float lodMaxClamps[],
+                          NS::Range range);
+    void setTexture(const Texture* texture, NS::UInteger index);
+    void setTextures(const Texture* const textures[], NS::Range range);
     void setThreadgroupMemoryLength(NS::UInteger length, NS::UInteger index);
 
     void updateFence(const Fence* fence);

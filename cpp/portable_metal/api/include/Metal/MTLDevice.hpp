@@ -16,7 +16,11 @@ class CommandQueue;
 class CommandQueueDescriptor;
 class Event;
 class Fence;
+class SamplerDescriptor;
+class SamplerState;
 class SharedEvent;
+class Texture;
+class TextureDescriptor;
 
 enum GPUFamily : NS::Integer {
     GPUFamilyApple1 = 1001,
@@ -131,6 +135,10 @@ public:
     Library* newLibrary(const NS::String* source, const CompileOptions* options, NS::Error** error);
     void newLibrary(const NS::String* pSource, const CompileOptions* pOptions,
                     const NewLibraryCompletionHandlerFunction& completionHandler);
+
+    SamplerState* newSamplerState(const SamplerDescriptor* descriptor);
+    // Null when memory is short. New memory is zero.
+    Texture* newTexture(const TextureDescriptor* descriptor);
 };
 
 } // namespace MTL
