@@ -70,6 +70,26 @@ public:
     std::atomic<bool> freed{false};
 };
 
+class TextureImpl {
+public:
+    virtual ~TextureImpl() = default;
+    // A whole level, tightly packed; the device does not use the texture meanwhile.
+    virtual void write(const std::byte* pixels, std::size_t level) = 0;
+    virtual void read(std::byte* pixels, std::size_t level) const = 0;
+
+    std::shared_ptr<DeviceImpl> device;
+    TextureOptions options;
+    const PixelFormat* format = nullptr;
+};
+
+class SamplerImpl {
+public:
+    virtual ~SamplerImpl() = default;
+
+    std::shared_ptr<DeviceImpl> device;
+    SamplerOptions options;
+};
+
 class KernelImpl {
 public:
     virtual ~KernelImpl() = default;
@@ -164,6 +184,9 @@ public:
     virtual ~DeviceImpl() = default;
     // `bytes` may be 0. Null when memory is short.
     virtual std::shared_ptr<BufferImpl> allocate(std::size_t bytes, Storage storage, std::string_view label) = 0;
+    // Null when memory is short.
+    virtual std::shared_ptr<TextureImpl> make_texture(const TextureOptions& options, const PixelFormat& format) = 0;
+    virtual std::shared_ptr<SamplerImpl> make_sampler(const SamplerOptions& options) = 0;
     virtual std::shared_ptr<LibraryImpl> compile(const Program& program, const CompileOptions& options) = 0;
     virtual std::shared_ptr<QueueImpl> make_queue(std::string_view label) = 0;
 

@@ -138,6 +138,61 @@ void check_bytes(const KernelImpl& kernel, std::size_t position, const ArgumentV
                std::to_string(value.length) + " bytes were given; its type has " + std::to_string(info.nbytes));
 }
 
+// What the kernel's values are to the pixel format: floating point, signed or unsigned integers.
+enum class Component { real, signed_integer, unsigned_integer };
+
+Component component_of(ScalarType type) {
+    if (type == ScalarType::uint16 || type == ScalarType::uint32)
+        return Component::unsigned_integer;
+    return type == ScalarType::int16 || type == ScalarType::int32 ? Component::signed_integer : Component::real;
+}
+
+Component component_of(const PixelFormat& format) {
+    return format.name.ends_with("uint")   ? Component::unsigned_integer
+           : format.name.ends_with("sint") ? Component::signed_integer
+                                           : Component::real;
+}
+
+const char* name_of(TextureType type) {
+    static const char* const names[] = {"1d", "1d_array", "2d", "2d_array", "2d_ms", "cube", "cube_array", "3d"};
+    return static_cast<std::size_t>(type) < std::size(names) ? names[static_cast<std::size_t>(type)] : "other";
+}
+
+void check_texture(const KernelImpl& kernel, std::size_t position, const ArgumentValue& value) {
+    const ArgumentInfo& info = kernel.arguments[position];
+    if (info.kind != ArgumentKind::texture)
+        refuse(kernel, position, "a texture was given, but it does not take one");
+    const auto& texture = *static_cast<const detail::TextureImpl*>(value.data);
+    if (texture.device != kernel.device)
+        refuse(kernel, position,
+               "the texture is on device " + texture.device->info.name + ", the kernel on " + kernel.device->info.name);
+    const TextureOptions& options = texture.options;
+    if (options.type != info.texture_type)
+        refuse(kernel, position,
+               std::string("a texture of type ") + name_of(info.texture_type) + " is expected, one of type " +
+                   name_of(options.type) + " was given");
+    if (options.access != Access::read_write && options.access != info.access)
+        refuse(kernel, position,
+               std::string("the kernel ") +
+                   (info.access == Access::read    ? "reads"
+                    : info.access == Access::write ? "writes"
+                                                   : "reads and writes") +
+                   " the texture, which was made for " + (options.access == Access::read ? "reading" : "writing") + " only");
+    if (component_of(info.scalar) != component_of(*texture.format))
+        refuse(kernel, position,
+               "the kernel declares values of type " + std::string(name_of(info.scalar)) + ", pixel format " + options.format +
+                   " has others");
+    if (info.is_depth_texture && !options.format.starts_with("depth"))
+        refuse(kernel, position, "a depth format is expected, a texture of pixel format " + options.format + " was given");
+}
+
+void check_sampler(const KernelImpl& kernel, std::size_t position, const ArgumentValue& value) {
+    if (kernel.arguments[position].kind != ArgumentKind::sampler)
+        refuse(kernel, position, "a sampler was given, but it does not take one");
+    if (static_cast<const detail::SamplerImpl*>(value.data)->device != kernel.device)
+        refuse(kernel, position, "the sampler is of another device than the kernel");
+}
+
 void check_arguments(const KernelImpl& kernel, std::span<const ArgumentValue> arguments, bool launches_nothing) {
     std::uint64_t threadgroup_memory = kernel.static_threadgroup_memory;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -163,6 +218,12 @@ void check_arguments(const KernelImpl& kernel, std::span<const ArgumentValue> ar
                        std::to_string(arguments[i].length) + " bytes of threadgroup memory were given; the device has " +
                            std::to_string(kernel.device->info.threadgroup_memory_length));
             threadgroup_memory += (arguments[i].length + 15) / 16 * 16;
+            break;
+        case ArgumentValue::Kind::texture:
+            check_texture(kernel, i, arguments[i]);
+            break;
+        case ArgumentValue::Kind::sampler:
+            check_sampler(kernel, i, arguments[i]);
             break;
         case ArgumentValue::Kind::none:
             refuse(kernel, i,

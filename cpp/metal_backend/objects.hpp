@@ -78,6 +78,8 @@ class MetalDevice final : public detail::DeviceImpl {
 public:
     explicit MetalDevice(NS::SharedPtr<MTL::Device> device);
     std::shared_ptr<detail::BufferImpl> allocate(std::size_t bytes, Storage storage, std::string_view label) override;
+    std::shared_ptr<detail::TextureImpl> make_texture(const TextureOptions& options, const PixelFormat& format) override;
+    std::shared_ptr<detail::SamplerImpl> make_sampler(const SamplerOptions& options) override;
     std::shared_ptr<detail::LibraryImpl> compile(const detail::Program& program, const CompileOptions& options) override;
     std::shared_ptr<detail::QueueImpl> make_queue(std::string_view label) override;
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "metal_backend/texture.hpp"
+
 namespace metalki::metal {
 
 namespace {
@@ -241,6 +243,10 @@ void MetalQueue::encode_arguments(MTL::ComputeCommandEncoder& encoder, const det
             encode_bytes(encoder, value, infos[i].index);
         else if (value.kind == ArgumentValue::Kind::threadgroup)
             encoder.setThreadgroupMemoryLength((value.length + 15) / 16 * 16, infos[i].index);
+        else if (value.kind == ArgumentValue::Kind::texture)
+            set_texture(encoder, value.data, infos[i].index);
+        else if (value.kind == ArgumentValue::Kind::sampler)
+            set_sampler(encoder, value.data, infos[i].index);
     }
 }
 

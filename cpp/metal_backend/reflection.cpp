@@ -1,5 +1,5 @@
 // Metal's reflection, read into the kernel interface's terms.
-#include "metal_backend/objects.hpp"
+#include "metal_backend/texture.hpp"
 
 namespace metalki::metal {
 
@@ -115,7 +115,7 @@ std::vector<ArgumentInfo> read_arguments(const MTL::ComputePipelineReflection* r
             info.alignment = memory->threadgroupMemoryAlignment();
         } else if (binding->type() == MTL::BindingTypeTexture) {
             info.kind = ArgumentKind::texture;
-            info.type_name = "texture";
+            read_texture(info, static_cast<MTL::TextureBinding*>(binding));
         } else {
             info.kind = ArgumentKind::sampler;
             info.type_name = "sampler";

@@ -20,6 +20,17 @@ class KernelImpl;
 enum class ArgumentKind : std::uint8_t { buffer, threadgroup, texture, sampler };
 enum class Access : std::uint8_t { read, write, read_write };
 
+/// The shape of a texture, with MTLTextureType's numbers.
+enum class TextureType : std::uint8_t {
+    d1 = 0,
+    d1_array = 1,
+    d2 = 2,
+    d2_array = 3,
+    cube = 5,
+    cube_array = 6,
+    d3 = 7,
+};
+
 /// Element type of MSL values. `none` for structs and what has no element type.
 enum class ScalarType : std::uint8_t {
     none,
@@ -58,17 +69,19 @@ struct ArgumentInfo {
     ArgumentKind kind = ArgumentKind::buffer;
     unsigned index = 0; ///< [[buffer(n)]], [[threadgroup(n)]], ...
     Access access = Access::read_write;
-    std::string type_name;                ///< MSL spelling of the pointee: "float4", "MyStruct"
-    ScalarType scalar = ScalarType::none; ///< element of the pointee
-    std::uint8_t rows = 1;                ///< components of a vector or of a matrix column
-    std::uint8_t columns = 1;             ///< columns of a matrix
-    std::size_t nbytes = 0;               ///< bytes of the pointee as MSL lays it out; 0: not known
-    std::size_t alignment = 1;            ///< bytes
-    bool is_atomic = false;               ///< the pointee is an atomic; not known on Apple's Metal
-    bool is_reference = false;            ///< `T&`: exactly one element; not known on Apple's Metal
-    bool is_pointer_value = false;        ///< the pointee is itself a device address
-    bool active = true;                   ///< false: switched off by a function constant or not used; may be left out
-    std::vector<StructMember> members;    ///< fields, where the pointee is a struct
+    std::string type_name;                      ///< MSL spelling of the pointee: "float4", "MyStruct"
+    ScalarType scalar = ScalarType::none;       ///< element of the pointee
+    std::uint8_t rows = 1;                      ///< components of a vector or of a matrix column
+    std::uint8_t columns = 1;                   ///< columns of a matrix
+    std::size_t nbytes = 0;                     ///< bytes of the pointee as MSL lays it out; 0: not known
+    std::size_t alignment = 1;                  ///< bytes
+    bool is_atomic = false;                     ///< the pointee is an atomic; not known on Apple's Metal
+    bool is_reference = false;                  ///< `T&`: exactly one element; not known on Apple's Metal
+    bool is_pointer_value = false;              ///< the pointee is itself a device address
+    bool active = true;                         ///< false: switched off by a function constant or not used; may be left out
+    TextureType texture_type = TextureType::d2; ///< textures
+    bool is_depth_texture = false;              ///< textures: `depth2d` and the like
+    std::vector<StructMember> members;          ///< fields, where the pointee is a struct
 };
 
 /// A compiled function, ready to launch. Cheap to copy.

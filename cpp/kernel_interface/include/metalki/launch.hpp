@@ -16,6 +16,7 @@
 #include "metalki/kernel.hpp"
 #include "metalki/library.hpp"
 #include "metalki/queue.hpp"
+#include "metalki/texture.hpp"
 
 namespace metalki {
 
@@ -51,10 +52,10 @@ private:
 
 /// One argument of a launch, ready to encode. Names memory of the caller that need only live until launch() returns.
 struct ArgumentValue {
-    enum class Kind : std::uint8_t { none, buffer, bytes, threadgroup };
+    enum class Kind : std::uint8_t { none, buffer, bytes, threadgroup, texture, sampler };
 
     Kind kind = Kind::none;
-    /// bytes: owned by the caller until launch() returns
+    /// bytes: owned by the caller until launch() returns; texture: its detail::TextureImpl; sampler: its detail::SamplerImpl
     const void* data = nullptr;
     /// buffer: its allocation
     detail::BufferImpl* buffer = nullptr;
@@ -65,6 +66,8 @@ struct ArgumentValue {
 
     static ArgumentValue none() { return {}; }
     static ArgumentValue of(const Buffer& b) { return {Kind::buffer, nullptr, b.impl().get(), b.offset(), b.size()}; }
+    static ArgumentValue of(const Texture& t) { return {Kind::texture, t.impl().get(), nullptr, 0, 0}; }
+    static ArgumentValue of(const Sampler& s) { return {Kind::sampler, s.impl().get(), nullptr, 0, 0}; }
     static ArgumentValue bytes(const void* data, std::size_t length) { return {Kind::bytes, data, nullptr, 0, length}; }
     static ArgumentValue threadgroup(std::size_t length) { return {Kind::threadgroup, nullptr, nullptr, 0, length}; }
 };
@@ -123,7 +126,7 @@ template <class T> inline constexpr bool is_std_array = false;
 template <class T, std::size_t N> inline constexpr bool is_std_array<std::array<T, N>> = true;
 
 template <class T> ArgumentValue encode(const Kernel& kernel, std::size_t position, const T& value, ScalarSlot& slot) {
-    if constexpr (std::is_same_v<T, Buffer>)
+    if constexpr (std::is_same_v<T, Buffer> || std::is_same_v<T, Texture> || std::is_same_v<T, Sampler>)
         return ArgumentValue::of(value);
     else if constexpr (std::is_same_v<T, ArgumentValue>)
         return value;
@@ -142,18 +145,19 @@ template <class T> ArgumentValue encode(const Kernel& kernel, std::size_t positi
     else if constexpr (is_std_array<T>)
         return encode_object(kernel, position, value.data(), sizeof(typename T::value_type), value.size());
     else {
-        static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>,
-                      "a kernel argument is a metalki::Buffer, a number, a trivially copyable struct, a std::array, "
-                      "metalki::threadgroup(nbytes) or std::nullopt");
+        static_assert(
+            std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>,
+            "a kernel argument is a metalki::Buffer, Texture or Sampler, a number, a trivially copyable struct, a std::array, "
+            "metalki::threadgroup(nbytes) or std::nullopt");
         return encode_object(kernel, position, &value, sizeof(T), 1);
     }
 }
 
 } // namespace detail
 
-/// Launches with a tuple of C++ values: Buffers, numbers (converted to the declared MSL type, refused when they do not fit),
-/// trivially copyable structs of the declared size, std::arrays, threadgroup(nbytes), and std::nullopt for what a function
-/// constant switches off. Throws as the other launch() does.
+/// Launches with a tuple of C++ values: Buffers, Textures, Samplers, numbers (converted to the declared MSL type, refused when
+/// they do not fit), trivially copyable structs of the declared size, std::arrays, threadgroup(nbytes), and std::nullopt for
+/// what a function constant switches off. Throws as the other launch() does.
 template <class... Arguments>
 void launch(const Kernel& kernel, const std::tuple<Arguments...>& arguments, const LaunchOptions& options) {
     constexpr std::size_t count = sizeof...(Arguments);

@@ -9,4 +9,5 @@
 #include "metalki/launch.hpp"
 #include "metalki/library.hpp"
 #include "metalki/queue.hpp"
+#include "metalki/texture.hpp"
 #include "metalki/version.hpp"
