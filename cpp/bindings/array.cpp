@@ -41,7 +41,7 @@ void allocate(ArrayData* self, const Device& device, nb::object dtype, unsigned 
               std::vector<Py_ssize_t> extents, std::string format, bool is_private, std::string_view label) {
     const std::size_t bytes = element_count(extents) * itemsize;
     Buffer buffer = [&] {
-        nb::gil_scoped_release release;
+        GilRelease release;
         return device.allocate(bytes, is_private ? Storage::private_ : Storage::shared, label);
     }();
     new (self) ArrayData{std::make_shared<Memory>(buffer), buffer, ScalarType::none, 1, {}, {}, {}, {}, {}};
@@ -128,7 +128,7 @@ private:
 void copy_from_host(const ArrayData& destination, nb::handle source, nb::handle queue) {
     HostBytes bytes(source, PyBUF_SIMPLE);
     const Queue q = queue_of(queue, destination.buffer.device());
-    nb::gil_scoped_release release;
+    GilRelease release;
     copy(destination.buffer, bytes.data(), bytes.size(), q);
 }
 
@@ -138,13 +138,13 @@ void copy_to_host(nb::object destination, const ArrayData& source, nb::handle qu
     // The memoryview keeps the host memory pinned in place until the device has written it.
     auto keep = keep_until_done(nb::steal(PyMemoryView_FromObject(destination.ptr())));
     release_done_objects();
-    nb::gil_scoped_release release;
+    GilRelease release;
     copy(bytes.data(), source.buffer, bytes.size(), q, std::move(keep));
 }
 
 void copy_on_device(const ArrayData& destination, const ArrayData& source, nb::handle queue) {
     const Queue q = queue_of(queue, destination.buffer.device());
-    nb::gil_scoped_release release;
+    GilRelease release;
     copy(destination.buffer, source.buffer, q);
 }
 

@@ -45,8 +45,9 @@ void on_complete(const Queue& queue, nb::object function) {
     if (!PyCallable_Check(function.ptr()))
         throw ArgumentError(std::string("on_complete: a function is expected, ") + Py_TYPE(function.ptr())->tp_name +
                             " was given");
+    use_device();
     auto callback = std::make_shared<Callback>(std::move(function));
-    nb::gil_scoped_release release;
+    GilRelease release;
     queue.on_complete([callback] { callback->call(); });
 }
 
@@ -54,7 +55,7 @@ void on_complete(const Queue& queue, nb::object function) {
 nb::list next_callbacks() {
     std::vector<PyObject*> functions;
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         std::unique_lock lock(due().mutex);
         due().arrived.wait(lock, [] { return due().closed || !due().functions.empty(); });
         functions.swap(due().functions);

@@ -40,6 +40,7 @@ std::optional<Queue> task_queue(const Device& device) {
 }
 
 Queue queue_of(nb::handle queue, const Device& device) {
+    use_device();
     if (queue.is_none()) {
         std::optional<Queue> of_task = task_queue(device);
         return of_task ? *of_task : global_queue(device);
@@ -100,18 +101,18 @@ void bind_device(nb::module_& m) {
             "label", [](const Queue& q) { return q.label(); }, "The name given when it was made.")
         .def(
             "synchronize", [](const Queue& q) { wait(q); }, "Waits for the queue; raises what the device reported.")
-        .def("flush", &Queue::flush, nb::call_guard<nb::gil_scoped_release>(), "Hands all launches to the device.")
-        .def("record_event", &Queue::record_event, nb::call_guard<nb::gil_scoped_release>(),
+        .def("flush", &Queue::flush, nb::call_guard<UseDevice, GilRelease>(), "Hands all launches to the device.")
+        .def("record_event", &Queue::record_event, nb::call_guard<UseDevice, GilRelease>(),
              "Marks what was given to this queue so far.")
-        .def("wait_event", &Queue::wait_event, nb::arg("event"), nb::call_guard<nb::gil_scoped_release>(),
+        .def("wait_event", &Queue::wait_event, nb::arg("event"), nb::call_guard<UseDevice, GilRelease>(),
              "Later work of this queue runs after the event; the device waits, not the caller.")
         .def("__eq__", [](const Queue& q, nb::handle o) { return nb::isinstance<Queue>(o) && *nb::inst_ptr<Queue>(o) == q; })
         .def("__hash__", [](const Queue& q) { return reinterpret_cast<std::intptr_t>(q.impl().get()) >> 4; })
         .def("__repr__",
              [](const Queue& q) { return "<metalki.Queue \"" + q.label() + "\" on " + q.device().info().id + ">"; });
 
-    m.def("devices", &devices, nb::call_guard<nb::gil_scoped_release>());
-    m.def("default_device", &default_device, nb::call_guard<nb::gil_scoped_release>());
+    m.def("devices", &devices, nb::call_guard<GilRelease>());
+    m.def("default_device", &default_device, nb::call_guard<GilRelease>());
     m.def("find_device", &find_device, nb::arg("name"));
     m.def("global_queue", [](const Device& d) { return queue_of(nb::none(), d); }, nb::arg("device"));
     m.def("thread_queue", [](const Device& d) { return Queue(global_queue(d)); }, nb::arg("device"));

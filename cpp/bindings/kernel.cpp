@@ -196,6 +196,7 @@ std::size_t bytes_bound(std::span<const ArgumentValue> values) {
 }
 
 void launch_encoded(const KernelState& state, std::span<const ArgumentValue> values, const LaunchOptions& options) {
+    use_device();
     if (!is_profiling())
         return launch(state.kernel, values, options);
     const Queue queue = options.queue ? *options.queue : global_queue(state.kernel.device());
@@ -487,7 +488,7 @@ nb::object make_kernel(const Library& library, const char* name, nb::list consta
     for (nb::handle entry : constants)
         converted.push_back(constant_from(entry[0], entry[1]));
     Kernel kernel = [&] {
-        nb::gil_scoped_release release;
+        GilRelease release;
         return library.kernel(name, converted);
     }();
     return wrap(std::move(kernel));

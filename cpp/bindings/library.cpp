@@ -21,7 +21,7 @@ Library compile(const Device& device, const std::string& source, Pairs macros, c
     options.language_version = std::move(language_version);
     options.include_dirs = std::move(include_dirs);
     options.headers = std::move(headers);
-    nb::gil_scoped_release release;
+    GilRelease release;
     return device.compile(source, options);
 }
 

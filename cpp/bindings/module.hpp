@@ -49,6 +49,26 @@ struct ArrayData {
 // Sets the Python error for the exception being handled. Call inside catch (...).
 void set_python_error() noexcept;
 
+// Releases the GIL for a scope. A thread that wants it back after the interpreter has ended sleeps until the process does:
+// Python would end the thread in the middle of C++ frames, which ends the process.
+class GilRelease {
+public:
+    GilRelease() : state_(PyEval_SaveThread()) {}
+    ~GilRelease();
+    GilRelease(const GilRelease&) = delete;
+    GilRelease& operator=(const GilRelease&) = delete;
+
+private:
+    PyThreadState* state_;
+};
+
+// Called by whatever gives work to a device or waits for it. Throws DeviceError in a child that was forked afterwards.
+void use_device();
+struct UseDevice {
+    UseDevice() { use_device(); }
+};
+void watch_forks();
+
 // "note", "warning" or "error".
 const char* severity_name(Severity severity);
 

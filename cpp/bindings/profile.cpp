@@ -51,7 +51,7 @@ bool is_profiling() noexcept {
 
 // A command buffer for each launch, so that each has its own completion.
 void profile_before(const Queue& queue) {
-    nb::gil_scoped_release release;
+    GilRelease release;
     queue.flush();
 }
 
@@ -60,7 +60,7 @@ void profile_after(const Queue& queue, const Kernel& kernel, std::size_t bytes) 
     if (!recording)
         return;
     Record record{kernel.name(), queue.label(), queue.impl().get(), recording->now(), 0, bytes};
-    nb::gil_scoped_release release;
+    GilRelease release;
     queue.on_complete([recording, record]() mutable {
         record.completed = recording->now();
         std::lock_guard lock(recording->mutex);

@@ -1,6 +1,14 @@
 // Waiting for the device without holding the GIL, so that Ctrl-C and other threads go on.
 #include <chrono>
 #include <mutex>
+#include <thread>
+
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+#ifdef __GLIBCXX__
+#include <cxxabi.h>
+#endif
 
 #include "module.hpp"
 
@@ -8,14 +16,18 @@ namespace metalki::python {
 
 namespace {
 
+// Set in a child that was forked from a process which had used the device.
+bool device_used = false, forked_after_use = false;
+
 // Often enough for Ctrl-C to feel immediate, seldom enough to cost nothing.
 constexpr std::chrono::milliseconds signal_interval{50};
 
 template <class Waitable> void wait_for(const Waitable& waitable) {
+    use_device();
     for (;;) {
         bool done;
         {
-            nb::gil_scoped_release release;
+            GilRelease release;
             done = waitable.synchronize_for(signal_interval);
         }
         if (done)
@@ -31,6 +43,32 @@ std::mutex done_mutex;
 std::vector<PyObject*> done_objects;
 
 } // namespace
+
+GilRelease::~GilRelease() {
+#if defined(__GLIBCXX__) && PY_VERSION_HEX < 0x030E0000
+    try {
+        PyEval_RestoreThread(state_);
+    } catch (const abi::__forced_unwind&) {
+        for (;;)
+            std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+#else
+    PyEval_RestoreThread(state_);
+#endif
+}
+
+void use_device() {
+    if (forked_after_use)
+        throw DeviceError("the process was forked after the device had been used; the child cannot use it: its threads and "
+                          "perhaps its locks stayed with the parent. Fork before the first launch, or start the child anew");
+    device_used = true;
+}
+
+void watch_forks() {
+#ifndef _WIN32
+    pthread_atfork(nullptr, nullptr, [] { forked_after_use = device_used; });
+#endif
+}
 
 void wait(const Queue& queue) {
     wait_for(queue);

@@ -28,7 +28,6 @@ class Task:
             target=context.run,
             args=(self._run, before),
             name=f"metalki-{getattr(function, '__name__', 'task')}",
-            daemon=True,
         )
         self._thread.start()
 
