@@ -74,6 +74,18 @@ bool encode_common(ScalarType type, PyObject* value, ArgumentValue& out, detail:
                                      : store_integer<std::uint32_t>(number, out, slot);
 }
 
+// The launch checks everything else and keeps what it needs.
+bool encode_texture_or_sampler(const ArgumentPlan& plan, PyObject* value, ArgumentValue& out) {
+    const nb::handle object(value);
+    if (plan.kind == ArgumentKind::texture && nb::isinstance<Texture>(object) && nb::inst_ready(object))
+        out = ArgumentValue::of(*nb::inst_ptr<Texture>(object));
+    else if (plan.kind == ArgumentKind::sampler && nb::isinstance<Sampler>(object) && nb::inst_ready(object))
+        out = ArgumentValue::of(*nb::inst_ptr<Sampler>(object));
+    else
+        return false;
+    return true;
+}
+
 } // namespace
 
 void register_numpy_scalars(nb::list samples) {
@@ -177,6 +189,8 @@ bool encode_directly(const ArgumentPlan& plan, PyObject* value, ArgumentValue& o
         out = ArgumentValue::of(array.buffer);
         return true;
     }
+    if (plan.kind == ArgumentKind::texture || plan.kind == ArgumentKind::sampler)
+        return encode_texture_or_sampler(plan, value, out);
     if (!plan.takes_number)
         return false;
     if (encode_common(plan.scalar, value, out, slot))

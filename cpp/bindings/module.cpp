@@ -17,6 +17,7 @@ NB_MODULE(_core, m) {
     bind_kernel(m);
     bind_callbacks(m);
     bind_profile(m);
+    bind_texture(m);
     m.def(
         "set_hooks",
         [](nb::handle array_type, nb::handle convert, nb::handle finish, nb::handle make_kernel, nb::handle describe_argument,

@@ -103,5 +103,6 @@ void bind_library(nb::module_& m);
 void bind_kernel(nb::module_& m);
 void bind_callbacks(nb::module_& m);
 void bind_profile(nb::module_& m);
+void bind_texture(nb::module_& m);
 
 } // namespace metalki::python

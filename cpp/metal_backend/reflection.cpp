@@ -119,6 +119,7 @@ std::vector<ArgumentInfo> read_arguments(const MTL::ComputePipelineReflection* r
         } else {
             info.kind = ArgumentKind::sampler;
             info.type_name = "sampler";
+            info.access = Access::read;
         }
         add_facts(info, binding);
         result.push_back(std::move(info));

@@ -16,6 +16,7 @@ from ._kernel import Argument, Kernel
 from ._profile import Profile, profile
 from ._queue import Event, Queue, global_queue, on_complete, synchronize, synchronize_async
 from ._tasks import Task
+from ._texture import Sampler, Texture
 from .errors import (
     ArgumentError,
     CompileError,
@@ -48,7 +49,9 @@ __all__ = [
     "OutOfMemoryError",
     "Profile",
     "Queue",
+    "Sampler",
     "Task",
+    "Texture",
     "array",
     "asarray",
     "compile",

@@ -64,12 +64,12 @@ def convert(kernel: Kernel, position: int, value: Any, state: dict[Any, Any], la
             return value.nbytes
         _refuse(where, "metalki.threadgroup(nbytes) is expected", value)
     if argument.kind in ("texture", "sampler"):
-        raise ArgumentError(f"{where}: {argument.kind}s are not supported yet")
+        _refuse(where, f"a metalki.{argument.kind.capitalize()} is expected", value)
     if value is None:
         raise ArgumentError(
             f"{where}: None was given, but no function constant switches this argument off; it is missing"
         )
-    if isinstance(value, ThreadgroupMemory):
+    if isinstance(value, (ThreadgroupMemory, _core.TextureBase, _core.SamplerBase)):
         _refuse(where, "a buffer is expected", value)
     if isinstance(value, Array):
         return _checked(where, argument, value, value.dtype, value.shape, value.nbytes, launches_nothing)
