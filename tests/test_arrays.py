@@ -248,3 +248,14 @@ def test_truth_length_and_assignment() -> None:
         mk.zeros(2)[0] = 1
     with pytest.raises(TypeError):
         len(mk.zeros(()))
+
+
+def test_making_arrays_does_not_wait_for_the_device() -> None:
+    slow = mk.Kernel("kernel void k(device volatile uint* a) { for (uint i = 0; i < 400000000u; ++i) a[0] = i; }")
+    a = mk.zeros(1, np.uint32)
+    slow(a, ndrange=1)
+    event = KI.record_event(B)
+    made = [mk.array(np.arange(9).reshape(3, 3).T), mk.full(3, 2), mk.array([1.0], "bfloat16"), mk.zeros(4)]
+    assert not event.is_complete
+    assert made[0].numpy().tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+    assert event.is_complete

@@ -125,6 +125,17 @@ private:
     Py_buffer view_;
 };
 
+// Fills memory that no launch knows yet, and so waits for nothing.
+void store_in_new(const ArrayData& destination, nb::handle source) {
+    HostBytes bytes(source, PyBUF_SIMPLE);
+    void* contents = destination.buffer.contents();
+    if (!contents || bytes.size() != destination.buffer.size())
+        throw ArgumentError("store_in_new: " + std::to_string(destination.buffer.size()) +
+                            " bytes of shared storage are expected, " + std::to_string(bytes.size()) + " were given");
+    GilRelease release;
+    std::memcpy(contents, bytes.data(), bytes.size());
+}
+
 void copy_from_host(const ArrayData& destination, nb::handle source, nb::handle queue) {
     HostBytes bytes(source, PyBUF_SIMPLE);
     const Queue q = queue_of(queue, destination.buffer.device());
@@ -187,6 +198,7 @@ void bind_array(nb::module_& m) {
             "Device address of the first element, for pointers inside structs.")
         .def_prop_ro("_is_freed", [](const ArrayData& a) { return a.buffer.is_freed(); })
         .def("_free", &free_memory);
+    m.def("store_in_new", &store_in_new, nb::arg("destination"), nb::arg("source"));
     m.def("copy_from_host", &copy_from_host, nb::arg("destination"), nb::arg("source"), nb::arg("queue").none());
     m.def("copy_to_host", &copy_to_host, nb::arg("destination"), nb::arg("source"), nb::arg("queue").none());
     m.def("copy_on_device", &copy_on_device, nb::arg("destination"), nb::arg("source"), nb::arg("queue").none());

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,7 +31,8 @@ class Array(_core.ArrayBase):
                 return np.empty(self.shape, self.dtype)
             # frombuffer holds the buffer itself, numpy.ndarray(buffer=) would only hold the object.
             raw = self._view(np.dtype(np.uint8), [self.nbytes], 0)
-            return np.frombuffer(raw, np.uint8).view(self.dtype).reshape(self.shape)
+            bytes_here = np.frombuffer(memoryview(raw), np.uint8)
+            return bytes_here.view(self.dtype).reshape(self.shape)
         staged = empty(self.shape, self.dtype, device=self.device)
         _core.copy_on_device(staged, self, None)
         return staged.numpy()
@@ -240,7 +241,7 @@ def asarray(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any
     """`obj` itself when it is an Array of that dtype (and device, where one is named), else a copy as mk.array makes it."""
     same_dtype = isinstance(obj, Array) and (dtype is None or _dtypes.normalize(dtype, "asarray") == obj.dtype)
     if same_dtype and (device is None or _device.find_device(device) == obj.device):
-        return obj
+        return cast(Array, obj)
     return array(obj, dtype, storage, device=device)
 
 
@@ -285,8 +286,8 @@ def _allocate(shape: Any, dtype: Any, storage: Any, device: Any, what: str) -> A
 def _fill_new(result: Array, host: np.ndarray) -> None:
     if result.nbytes == 0:
         return
+    data = np.ascontiguousarray(np.broadcast_to(host, result.shape), result.dtype).reshape(-1).view(np.uint8)
     if result.storage == "shared":
-        # New memory: nothing on the device uses it yet.
-        np.copyto(np.ndarray(result.shape, result.dtype, buffer=result), host)
+        _core.store_in_new(result, data)
     else:
-        _core.copy_from_host(result, np.ascontiguousarray(host).reshape(-1).view(np.uint8), None)
+        _core.copy_from_host(result, data, None)

@@ -66,7 +66,7 @@ def _run(given: argparse.Namespace) -> None:
         )
     values = [argument_from(spec) for spec in specs]
     saves = _saves(given.save, kernel, values)
-    geometry = {
+    geometry: dict[str, Any] = {
         name: _sizes(getattr(given, name), name)
         for name in ("ndrange", "numworkgroups", "workgroupsize")
         if getattr(given, name) is not None

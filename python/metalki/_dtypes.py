@@ -38,7 +38,8 @@ def bfloat16() -> np.dtype[Any]:
     """The numpy dtype of bfloat16, from ml_dtypes (imported when first needed)."""
     import ml_dtypes
 
-    return np.dtype(ml_dtypes.bfloat16)
+    result: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return result
 
 
 def dtype_of_code(code: int) -> np.dtype[Any] | None:
@@ -54,9 +55,10 @@ def normalize(dtype: Any, what: str) -> np.dtype[Any]:
     if isinstance(dtype, str) and dtype == "bfloat16":
         return bfloat16()
     try:
-        return np.dtype(dtype)
+        result: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"{what}: a numpy dtype is expected, {dtype!r} was given") from error
+    return result
 
 
 def code_of(dtype: np.dtype[Any], device: _core.Device, what: str) -> int:

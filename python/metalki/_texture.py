@@ -97,7 +97,7 @@ class Texture(_core.TextureBase):
         )
         self._type, self._usage = name, usage
         self._shape = (*axes, channels) if channels > 1 else tuple(axes)
-        self._dtype = dtype
+        self._dtype: np.dtype[Any] = dtype
         if host is not None:
             self.copy_from(host)
 

@@ -180,22 +180,21 @@ def copyto(backend: MetalBackend, dst: Any, src: Any) -> None:
     Sizes and dtypes must match; a host array must be contiguous, and writable when it is the destination, whose contents
     are there after the next synchronize. Raises ArgumentError and copies nothing else."""
     _check(backend, "copyto")
-    on_device = isinstance(dst, Array), isinstance(src, Array)
-    if not any(on_device):
+    if not isinstance(dst, Array) and not isinstance(src, Array):
         raise ArgumentError("copyto: one of dst and src must be a metalki.Array; numpy.copyto copies on the host")
-    target = dst if on_device[0] else _host(dst, "dst", writable=True)
-    source = src if on_device[1] else _host(src, "src", writable=False)
+    target = dst if isinstance(dst, Array) else _host(dst, "dst", writable=True)
+    source = src if isinstance(src, Array) else _host(src, "src", writable=False)
     if target.dtype != source.dtype:
         raise ArgumentError(f"copyto: dst has dtype {target.dtype}, src has dtype {source.dtype}; they must match")
     if target.size != source.size:
         raise ArgumentError(f"copyto: dst has size {target.size}, src has size {source.size}; they must match")
     if target.size == 0:
         return
-    if all(on_device):
+    if isinstance(source, Array) and isinstance(target, Array):
         _core.copy_on_device(target, source, None)
-    elif on_device[0]:
-        _core.copy_from_host(target, source.reshape(-1).view(np.uint8), None)
-    else:
+    elif isinstance(target, Array):
+        _core.copy_from_host(target, np.asarray(source).reshape(-1).view(np.uint8), None)
+    elif isinstance(source, Array):
         _core.copy_to_host(target.reshape(-1).view(np.uint8), source, None)
 
 
