@@ -219,6 +219,9 @@ CompiledKernel ParsedLibrary::compile_kernel(std::size_t kernel, std::span<const
     auto machine = make_target_machine();
     Specialization special = specialize(kernel, constants, *machine);
     ObjectCode object = emit(*special.kernel.module, *machine, llvm::CodeGenFileType::ObjectFile);
+    if (!special.kernel.problems->empty()) {
+        throw CompileError("kernel '" + parsed_.functions[kernel].name + "': " + *special.kernel.problems, {});
+    }
     CompiledKernel out;
     out.function = parsed_.functions[kernel];
     for (unsigned slot : special.inactive_slots) {

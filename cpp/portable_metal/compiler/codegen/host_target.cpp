@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
@@ -15,7 +16,13 @@
 namespace metalki::compiler {
 namespace {
 
+// LLVM's last resort is to end the process; an exception leaves the caller a way on.
+void throw_fatal_error(void*, const char* reason, bool) {
+    throw std::runtime_error(std::string("the code generator gave up: ") + reason);
+}
+
 HostTarget detect() {
+    llvm::install_fatal_error_handler(throw_fatal_error);
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     llvm::InitializeNativeTargetAsmParser();

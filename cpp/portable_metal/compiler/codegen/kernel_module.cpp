@@ -8,9 +8,11 @@
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
 #include "codegen/runtime_names.hpp"
@@ -24,9 +26,21 @@ void must(llvm::Error error) {
     }
 }
 
-// Optimisation remarks ("loop not unrolled") are no business of the person who launches a kernel.
-struct SilentHandler : llvm::DiagnosticHandler {
-    bool handleDiagnostics(const llvm::DiagnosticInfo& info) override { return info.getSeverity() != llvm::DS_Error; }
+// Without a handler LLVM prints and ends the process. Errors are kept for whoever asked for the kernel; optimisation remarks
+// ("loop not unrolled") are no business of theirs.
+struct CollectErrors : llvm::DiagnosticHandler {
+    std::shared_ptr<std::string> problems;
+
+    explicit CollectErrors(std::shared_ptr<std::string> target) : problems(std::move(target)) {}
+    bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
+        if (info.getSeverity() == llvm::DS_Error) {
+            llvm::raw_string_ostream stream(*problems);
+            llvm::DiagnosticPrinterRawOStream printer(stream);
+            info.print(printer);
+            stream << "; ";
+        }
+        return true;
+    }
 };
 
 // Everything reachable from a set of roots.
@@ -178,7 +192,8 @@ void drop_unreached(llvm::Module& module, const Reach& reach, const std::set<std
 KernelModule extract_kernel(const std::string& bitcode, const std::vector<std::string>& roots) {
     KernelModule out;
     out.context = std::make_unique<llvm::LLVMContext>();
-    out.context->setDiagnosticHandler(std::make_unique<SilentHandler>());
+    out.problems = std::make_shared<std::string>();
+    out.context->setDiagnosticHandler(std::make_unique<CollectErrors>(out.problems));
     auto buffer = llvm::MemoryBuffer::getMemBuffer(bitcode, "kernel", /*RequiresNullTerminator=*/false);
     auto module = llvm::getOwningLazyBitcodeModule(std::move(buffer), *out.context);
     if (!module) {

@@ -12,7 +12,8 @@
 namespace metalki::compiler {
 
 struct KernelModule {
-    std::unique_ptr<llvm::LLVMContext> context; // first: outlives the module
+    std::shared_ptr<std::string> problems;      // what LLVM reported as errors while it worked on the module
+    std::unique_ptr<llvm::LLVMContext> context; // before the module: outlives it
     std::unique_ptr<llvm::Module> module;
 };
 

@@ -32,6 +32,7 @@ public:
     }
 
     bool VisitVarDecl(clang::VarDecl* variable) {
+        check_storage(variable);
         bool threadgroup = variable->getType().getAddressSpace() == clang::LangAS::sycl_local;
         if (threadgroup && variable->hasInit() && !llvm::isa<clang::ParmVarDecl>(variable) &&
             !is_empty_initialiser(variable->getInit())) {
@@ -39,6 +40,18 @@ public:
                 << variable->getNameAsString();
         }
         return true;
+    }
+
+    // A device has no memory for variables that live longer than a thread.
+    void check_storage(clang::VarDecl* variable) {
+        clang::QualType type = variable->getType();
+        bool named_space =
+            type.getAddressSpace() == clang::LangAS::sycl_local || type.getAddressSpace() == clang::LangAS::sycl_global_host;
+        if (variable->hasGlobalStorage() && !named_space && !type.isConstQualified() && !variable->isConstexpr() &&
+            !variable->isStaticDataMember() && !type->isReferenceType()) {
+            report(variable->getLocation(), "variable '%0' outlives its thread and must be in the constant address space")
+                << variable->getNameAsString();
+        }
     }
 
     // Conversions from a named space to `thread` are silent for Clang; MSL has none.
