@@ -80,10 +80,10 @@ static_assert(sizeof(SamplerState) == 8);
 
 // Lowest bit of each field; values are those of the MTL:: enumerations.
 namespace sampler_bits {
-constexpr unsigned min_filter = 0;     // 1 bit, MTL::SamplerMinMagFilter
-constexpr unsigned mag_filter = 1;     // 1 bit
-constexpr unsigned mip_filter = 2;     // 2 bits, MTL::SamplerMipFilter
-constexpr unsigned s_address = 4;      // 3 bits each, MTL::SamplerAddressMode
+constexpr unsigned min_filter = 0; // 1 bit, MTL::SamplerMinMagFilter
+constexpr unsigned mag_filter = 1; // 1 bit
+constexpr unsigned mip_filter = 2; // 2 bits, MTL::SamplerMipFilter
+constexpr unsigned s_address = 4;  // 3 bits each, MTL::SamplerAddressMode
 constexpr unsigned t_address = 7;
 constexpr unsigned r_address = 10;
 constexpr unsigned pixel_coordinates = 13; // 1 bit: coordinates are not normalized
