@@ -32,6 +32,7 @@ class Project:
     kernels: str  # folder of the .metal files, relative to the root
     include_dirs: tuple[str, ...] = ()
     macros: dict[str, str] = field(default_factory=dict)
+    math_mode: str = "relaxed"
 
     def root(self, folder: Path) -> Path | None:
         """The project's root below `folder`; None when it is not there."""
@@ -45,7 +46,11 @@ class Project:
 
     def options(self, root: Path) -> dict[str, Any]:
         """What mk.compile is told."""
-        return {"include_dirs": [str(root / d) for d in self.include_dirs], "macros": dict(self.macros)}
+        return {
+            "include_dirs": [str(root / d) for d in self.include_dirs],
+            "macros": dict(self.macros),
+            "math_mode": self.math_mode,
+        }
 
 
 GGML = Project(
@@ -56,7 +61,7 @@ GGML = Project(
     {"GGML_METAL_HAS_BF16": "1"},
 )
 CANDLE = Project("candle", "candle-metal-kernels/src/metal_src/unary.metal", "candle-metal-kernels/src/metal_src")
-MLX = Project("mlx", "mlx/backend/metal/kernels/unary.metal", "mlx/backend/metal/kernels", (".",))
+MLX = Project("mlx", "mlx/backend/metal/kernels/unary.metal", "mlx/backend/metal/kernels", (".",), math_mode="safe")
 PROJECTS = (GGML, CANDLE, MLX)
 
 
