@@ -1,0 +1,63 @@
+"""No source may crash or hang the process: it compiles, or it is refused with a message."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import metalki as mk
+
+HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
+
+REFUSED = {
+    "parentheses": HEAD + "kernel void k(device float* o) { o[0] = " + "(" * 3000 + "1" + ")" * 3000 + "; }",
+    "braces": HEAD + "kernel void k(device float* o) " + "{" * 3000 + "}" * 3000,
+    "template depth": HEAD + "template <int N> struct F { static constexpr int v = F<N - 1>::v; };\n"
+    " kernel void k(device int* o) { o[0] = F<9999>::v; }",
+    "endless constexpr": HEAD + "constexpr int f() { while (true) {} return 1; } constant int x[f()] = {0};",
+    "assembly": HEAD + 'kernel void k(device int* o) { asm("bogus instruction"); o[0] = 1; }',
+    "no definition": HEAD + "int foo(int); kernel void k(device int* o) { o[0] = foo(1); }",
+    "includes itself": HEAD + '#include "program_source"\nkernel void k(device int* o) { o[0] = 1; }',
+    "includes a device": HEAD + '#include "/dev/zero"\nkernel void k(device int* o) { o[0] = 1; }',
+    "imports a module": HEAD + "#pragma clang module import Foo\nkernel void k(device int* o) { o[0] = 1; }",
+    "open comment": HEAD + "kernel void k(device int* o) { /* ",
+    "open attribute": "[[ ]] [[kernel]] [[ ( ]] void",
+    "brackets": HEAD + "x.y.xy = ; template < kernel constant threadgroup device >> << { ( } ) ] [",
+    "mutable global": HEAD + "int g = 3; kernel void k(device int* o) { o[0] = g++; }",
+    "mutable static": HEAD + "kernel void k(device int* o) { static int x = 0; o[0] = x++; }",
+    "long double": HEAD + "kernel void k(device int* o) { long double x = 1; o[0] = (int)x; }",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_a_message(name: str) -> None:
+    with pytest.raises(mk.CompileError) as caught:
+        mk.Kernel(REFUSED[name])
+    assert str(caught.value).strip()
+    assert "opencl" not in str(caught.value)
+    assert "ext_vector_type" not in str(caught.value)
+
+
+def test_the_compiler_works_after_all_that() -> None:
+    out = mk.zeros(1)
+    mk.Kernel(HEAD + "kernel void k(device float* o) { o[0] = 7; }")(out, ndrange=1)
+    assert out.numpy()[0] == 7
+
+
+TOKENS = """
+kernel device constant threadgroup thread void float float4 half bfloat uint struct template < > ( ) { } [ ] [[ ]] ; , . -> ::
+= == + * & ? : const static constexpr if for while return k o x xy zw 1 0.5 2h this operator typename class namespace metal enum
+auto thread_position_in_grid buffer function_constant host_name simd_sum threadgroup_barrier >> << ++ # \\ ' " ...
+"""
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from(TOKENS.split()), max_size=60), st.booleans())
+def test_token_soup(tokens: list[str], inside: bool) -> None:
+    text = " ".join(tokens)
+    source = HEAD + (f"kernel void k(device float* o) {{ {text} }}" if inside else text)
+    with contextlib.suppress(mk.CompileError):
+        mk.compile(source)
