@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from typing import Any
 
 import numpy as np
@@ -249,5 +250,38 @@ def test_a_texture_switched_off_by_a_constant_may_be_none() -> None:
 
 def test_textures_made_without_their_constructor_are_refused() -> None:
     unmade = mk.Texture.__new__(mk.Texture)
-    with pytest.raises((mk.ArgumentError, TypeError, AttributeError)):
+    with pytest.raises(mk.ArgumentError, match="Texture is expected"):
         kernel("texture2d<float> t, device float* o", "o[0] = t.read(uint2(0)).x;")(unmade, mk.zeros(1), ndrange=1)
+
+
+def test_a_texture_beyond_the_memory_is_an_error_of_memory() -> None:
+    with pytest.raises(mk.OutOfMemoryError, match="16384"):
+        mk.Texture((2048, 16384, 16384), "rgba32float", type="2d_array")
+
+
+def test_textures_are_made_once() -> None:
+    texture = mk.Texture((2, 2), "r32float")
+    with pytest.raises(mk.ArgumentError, match="made already"):
+        texture.__init__((4, 4), "r32float")  # type: ignore[misc]
+    assert texture.shape == (2, 2)
+
+
+def test_threads_with_textures_of_their_own() -> None:
+    add = kernel("texture2d<float, access::read_write> t", "t.write(t.read(p) + 1.0f, p);")
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(50):
+                texture = mk.Texture((8, 8), "r32float")
+                add(texture, ndrange=(8, 8))
+                np.testing.assert_array_equal(texture.numpy(), np.ones((8, 8), np.float32))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures

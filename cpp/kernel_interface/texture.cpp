@@ -46,6 +46,11 @@ void check(const TextureOptions& options) {
                std::to_string(options.height) + " were given");
 }
 
+std::size_t bytes_of_level(const TextureOptions& o, const PixelFormat& format, std::size_t level) {
+    auto side = [level](std::size_t size) { return level < 64 ? std::max<std::size_t>(1, size >> level) : 1; };
+    return side(o.width) * side(o.height) * side(o.depth) * o.array_length * (is_cube(o.type) ? 6 : 1) * format.nbytes;
+}
+
 void need_bytes(const char* call, const Texture& texture, std::size_t level, const void* pixels, std::size_t bytes) {
     if (level >= texture.options().mip_levels)
         throw ArgumentError(std::string(call) + ": level " + std::to_string(level) + " of a texture with " +
@@ -60,7 +65,10 @@ void need_bytes(const char* call, const Texture& texture, std::size_t level, con
 Texture::Texture(const Device& device, const TextureOptions& options) {
     const PixelFormat& format = find_pixel_format(options.format);
     check(options);
-    impl_ = device.impl()->make_texture(options, format);
+    // A third more for the smaller levels.
+    const std::size_t level = bytes_of_level(options, format, 0), bytes = options.mip_levels > 1 ? level / 3 * 4 : level;
+    if (bytes <= device.info().max_buffer_length)
+        impl_ = device.impl()->make_texture(options, format);
     if (!impl_)
         throw OutOfMemoryError("Texture: the memory of " + std::to_string(options.width) + " x " +
                                std::to_string(options.height) + " x " + std::to_string(options.depth) + " x " +
@@ -78,9 +86,7 @@ Device Texture::device() const {
 }
 
 std::size_t Texture::nbytes(std::size_t level) const {
-    const TextureOptions& o = options();
-    auto side = [level](std::size_t size) { return level < 64 ? std::max<std::size_t>(1, size >> level) : 1; };
-    return side(o.width) * side(o.height) * side(o.depth) * o.array_length * (is_cube(o.type) ? 6 : 1) * format().nbytes;
+    return bytes_of_level(options(), format(), level);
 }
 
 void Texture::write(const void* pixels, std::size_t bytes, std::size_t level) const {

@@ -63,6 +63,8 @@ class Texture(_core.TextureBase):
         label: str = "",
         device: Any = None,
     ) -> None:
+        if hasattr(self, "_shape"):
+            raise ArgumentError("Texture: this one is made already; its size cannot change")
         channels, dtype = _choice(_FORMATS, pixel_format, "Texture", "pixel_format")
         access = _choice(_USAGES, usage, "Texture", "usage")
         if type is not None:
@@ -142,6 +144,8 @@ class Texture(_core.TextureBase):
         return texels if dtype is None else texels.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_shape"):
+            return "<metalki.Texture without memory>"
         return (
             f"metalki.Texture(shape={self._shape}, pixel_format={self.pixel_format!r}, usage={self._usage!r}, "
             f"type={self._type!r})"
@@ -164,6 +168,8 @@ class Sampler(_core.SamplerBase):
         *,
         device: Any = None,
     ) -> None:
+        if hasattr(self, "_filter"):
+            raise ArgumentError("Sampler: this one is made already")
         chosen_filter = _choice(_FILTERS, filter, "Sampler", "filter")
         chosen_address = _choice(_ADDRESSES, address, "Sampler", "address")
         if not isinstance(normalized, (bool, np.bool_)):
@@ -183,6 +189,8 @@ class Sampler(_core.SamplerBase):
         return self._address
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_filter"):
+            return "<metalki.Sampler without state>"
         return f"metalki.Sampler(filter={self._filter!r}, address={self._address!r}, normalized={self.normalized})"
 
 
