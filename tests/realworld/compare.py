@@ -23,7 +23,8 @@ def near(got: Any, wanted: Any, dtype: Any, ulps: float = 16.0, scale: float | N
     got64, wanted64 = np.asarray(got).astype(np.float64), np.asarray(wanted).astype(np.float64)
     assert got64.shape == wanted64.shape, (got64.shape, wanted64.shape)
     rounding = ROUNDING.get(np.dtype(dtype), 0.0) * ulps
-    allowed = rounding * np.maximum(np.abs(wanted64), scale if scale is not None else 1e-30) + (rounding and 1e-37)
+    with np.errstate(invalid="ignore"):
+        allowed = rounding * np.maximum(np.abs(wanted64), scale if scale is not None else 1e-30) + (rounding and 1e-37)
     same = (got64 == wanted64) | (np.isnan(got64) & np.isnan(wanted64))
     with np.errstate(invalid="ignore"):
         wrong = ~(same | (np.abs(got64 - wanted64) <= allowed))

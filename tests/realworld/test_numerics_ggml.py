@@ -536,6 +536,45 @@ def test_attention_of_one_query(ggml_root: Path, kv: str, simdgroups: int, maske
     near(ggml.result(out, (heads, d), np.float32), wanted, np.float16, 4, scale=0.5)
 
 
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("kv", ["f32", "f16", "bf16", "q8_0", "q4_0"])
+def test_attention_of_many_queries(ggml_root: Path, kv: str, size: int) -> None:
+    """Eight queries a threadgroup, scores and results in simdgroup matrices."""
+    rng = np.random.default_rng(22)
+    heads, kv_heads, queries, n, simdgroups = 4, 2, 11, 128, 4
+    q = rng.standard_normal((heads, queries, size)).astype(np.float32)
+    if kv in ggml.BLOCKS:
+        made = [ggml.BLOCKS[kv][0](rng, kv_heads * n, size) for _ in range(2)]
+        stored, values = [m[0] for m in made], [m[1] for m in made]
+    else:
+        stored = [rng.standard_normal((kv_heads * n, size)).astype(DTYPES[kv]) for _ in range(2)]
+        values = [x.astype(np.float64) for x in stored]
+    row = stored[0].nbytes // (kv_heads * n)
+    strides = {f"nb{i}{j}": b for i in (1, 2) for j, b in ((1, row), (2, n * row), (3, kv_heads * n * row))}
+    options = ggml.args(
+        ggml_root, "flash_attn_ext", ne01=queries, ne02=heads, ne03=1, nb01=size * 4, nb02=queries * size * 4,
+        nb03=q.nbytes, ne11=n, ne_12_2=kv_heads, ne_12_3=1, ns10=size, ns20=size, **strides, ne31=queries, ne32=1, ne33=1,
+        ne1=heads, ne2=queries, ne3=1, scale=size**-0.5, m0=1.0, m1=1.0, n_head_log2=1,
+    )  # fmt: skip
+    prefix = "FC_flash_attn_ext_"
+    constants = {f"{prefix}has_{x}": False for x in ("mask", "sinks", "bias", "scap", "kvpad")}
+    constants |= {f"{prefix}bc_mask": False, f"{prefix}ns10": size, f"{prefix}ns20": size, f"{prefix}nsg": simdgroups}
+    kernel = ggml.kernel(ggml_root, f"kernel_flash_attn_ext_{kv}_dk{size}_dv{size}", **constants)
+    out = ggml.out((queries, heads, size), np.float32)
+    halves = 8 * (size + 2 * size + 4 * 64) + 16 * 32 * simdgroups
+    other = ggml.raw(np.zeros(4096, np.int8))
+    kernel(
+        options, ggml.raw(q), ggml.raw(stored[0]), ggml.raw(stored[1]), other, other, other, other, out,
+        mk.threadgroup(halves * 2 * 2), numworkgroups=(-(-queries // 8), heads, 1), workgroupsize=(32, simdgroups, 1),
+    )  # fmt: skip
+    keys, vals = (v.reshape(kv_heads, n, size).repeat(heads // kv_heads, 0) for v in values)
+    scores = np.einsum("hqd,hnd->hqn", q.astype(np.float64), keys) * size**-0.5
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = np.einsum("hqn,hnd->qhd", weights / weights.sum(-1, keepdims=True), vals)
+    kind = DTYPES["bf16"] if kv == "bf16" else np.float16
+    near(ggml.result(out, wanted.shape, np.float32), wanted, kind, 4, scale=1.0)
+
+
 def test_arange(ggml_root: Path) -> None:
     out = ggml.out((77,), np.float32)
     options = ggml.args(ggml_root, "arange", ne0=77, start=-3.0, step=0.5)
