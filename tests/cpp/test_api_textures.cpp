@@ -239,3 +239,26 @@ TEST_CASE_FIXTURE(TextureFixture, "reflection of textures, and memory that is gi
     texture(1024, 1024);
     CHECK(device->currentAllocatedSize() == before);
 }
+
+TEST_CASE_FIXTURE(TextureFixture, "argument buffers hold textures and samplers by their resource IDs") {
+    auto kernel = pipeline(R"(
+        #include <metal_stdlib>
+        using namespace metal;
+        struct Inside { texture2d<float> t [[id(0)]]; sampler s [[id(1)]]; };
+        kernel void k(constant Inside& in [[buffer(0)]], device float* o [[buffer(1)]]) {
+            o[0] = in.t.sample(in.s, float2(0.75f, 0.5f)).x;
+        })",
+                           "k");
+    auto t = texture(2, 1);
+    const float texels[] = {1, 2};
+    t->replaceRegion(MTL::Region(0, 0, 2, 1), 0, texels, 8);
+    auto state = sampler();
+    const MTL::ResourceID inside[] = {t->gpuResourceID(), state->gpuResourceID()};
+    auto out = buffer(4);
+    run(kernel.get(), MTL::Size(1, 1, 1), [&](MTL::ComputeCommandEncoder* encoder) {
+        encoder->setBytes(inside, sizeof inside, 0);
+        encoder->setBuffer(out.get(), 0, 1);
+        encoder->useResource(t.get(), MTL::ResourceUsageRead);
+    });
+    CHECK(*static_cast<const float*>(out->contents()) == 2);
+}
