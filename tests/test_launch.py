@@ -283,4 +283,4 @@ def test_ctrl_c_during_a_wait() -> None:
     threading.Event().wait(0.3)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
-    assert output == "interrupted 3.0 1499999999\n"
+    assert (process.returncode, output) == (0, "interrupted 3.0 1499999999\n")
