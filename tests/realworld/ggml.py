@@ -79,7 +79,13 @@ def kernel(root: Path, name: str, **constants: Any) -> mk.Kernel:
             if name in known:
                 break
     library = sources.library(sources.GGML, root, known[name])
-    return library.kernel(name, function_constants=constants or None)
+    try:
+        return library.kernel(name, function_constants=constants or None)
+    except mk.ArgumentError as error:  # newer versions have further switches, which are off
+        more = re.findall(r"'(FC_\w+)'", str(error))
+        if not more or any(x in constants for x in more):
+            raise
+        return library.kernel(name, function_constants=constants | dict.fromkeys(more, False))
 
 
 def raw(array: np.ndarray) -> mk.Array:

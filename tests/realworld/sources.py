@@ -41,8 +41,12 @@ class Project:
         return None
 
     def files(self, root: Path) -> list[Path]:
-        """All .metal files."""
-        return sorted((root / self.kernels).rglob("*.metal"))
+        """All .metal files but those that another one includes."""
+        found = sorted((root / self.kernels).rglob("*.metal"))
+        included = {
+            name for path in found for name in re.findall(r'#include "([^"/]+\.metal)"', path.read_text("utf-8"))
+        }
+        return [path for path in found if path.name not in included]
 
     def options(self, root: Path) -> dict[str, Any]:
         """What mk.compile is told."""
