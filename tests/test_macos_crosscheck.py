@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,8 @@ def toolchain() -> tuple[list[str], dict[str, str]]:
 
 
 def run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    with tempfile.TemporaryDirectory() as folder:  # zig leaves an a.out where it runs
+        return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=900)
 
 
 def sources() -> list[Path]:
