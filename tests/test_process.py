@@ -95,7 +95,7 @@ def test_ctrl_c_during_a_wait_of_the_whole_device() -> None:
             "-c",
             START
             + textwrap.dedent("""
-                slow(a, 1500000000, ndrange=1)
+                slow(a, 4000000000, ndrange=1)
                 print("started", flush=True)
                 try:
                     mk.device_synchronize()
