@@ -1,6 +1,7 @@
 // Element types, and conversion of host numbers to them.
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 
@@ -25,7 +26,12 @@ std::string text_of(const ScalarValue& value) {
         [](auto v) -> std::string {
             if constexpr (std::is_same_v<decltype(v), bool>)
                 return v ? "true" : "false";
-            else
+            else if constexpr (std::is_floating_point_v<decltype(v)>) {
+                char text[32]; // as people write it: 1e+300, not its 301 digits
+                std::snprintf(text, sizeof text, "%.9g", static_cast<double>(v));
+                bool looks_whole = std::strpbrk(text, ".eni") == nullptr;
+                return looks_whole ? std::string(text) + ".0" : text;
+            } else
                 return std::to_string(v);
         },
         value);
