@@ -71,6 +71,24 @@ void slow(const ThreadgroupContext* c) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+void endless(const ThreadgroupContext*) {
+    for (volatile bool for_ever = true; for_ever;) {
+    }
+}
+void endless_in_thread(const ThreadgroupContext*, uint32_t x, uint32_t, uint32_t) {
+    barrier(1);
+    for (volatile bool for_ever = x >= 3; for_ever;) {
+    }
+    barrier(2);
+}
+
+// Generous: what lies behind the loops are kernels as well.
+template <class Function> compiler::KernelCode with_range(compiler::KernelCode code, Function* function) {
+    code.code_begin = reinterpret_cast<const char*>(function);
+    code.code_end = reinterpret_cast<const char*>(function) + 128;
+    return code;
+}
+
 void check_fault(cpu::Executor& executor, const compiler::KernelCode& code, const std::string& expected) {
     std::vector<uint32_t> out(64);
     const auto fault = launch(executor, code, {64 * 64, 1, 1}, {64, 1, 1}, {out.data()});
@@ -141,4 +159,49 @@ TEST_CASE("a dispatch can be stopped from another thread") {
     REQUIRE(fault);
     CHECK(fault->message.find("stopped") != std::string::npos);
     CHECK(started < 1000);
+}
+
+TEST_CASE("a threadgroup that never ends is stopped from another thread") {
+    cpu::Executor executor(2);
+    for (const auto& code :
+         {with_range(looping(endless), &endless), with_range(waiting(endless_in_thread), &endless_in_thread)}) {
+        std::atomic<bool> stop{false};
+        cpu::Dispatch dispatch;
+        dispatch.code = &code;
+        dispatch.grid = {64, 1, 1};
+        dispatch.threadgroup = {16, 1, 1};
+        dispatch.stop = &stop;
+        std::thread stopper([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            stop = true;
+            executor.interrupt(stop);
+        });
+        const auto fault = executor.run(dispatch);
+        stopper.join();
+        REQUIRE(fault);
+        CHECK(fault->message.find("stopped in threadgroup") != std::string::npos);
+        std::vector<uint32_t> out(64);
+        REQUIRE_FALSE(launch(executor, waiting(fine), {64, 1, 1}, {64, 1, 1}, {out.data()}));
+    }
+}
+
+TEST_CASE("a dispatch ends at its time limit, and quick ones do not notice theirs") {
+    cpu::Executor executor(2);
+    uint32_t out[64];
+    const std::vector<void*> arguments{&out};
+    const auto slow_code = with_range(looping(endless), &endless), fine_code = waiting(fine);
+    cpu::Dispatch dispatch;
+    dispatch.arguments = arguments;
+    dispatch.grid = {64, 1, 1};
+    dispatch.threadgroup = {64, 1, 1};
+    for (int round = 0; round < 3; ++round) {
+        dispatch.code = &slow_code;
+        dispatch.time_limit = std::chrono::milliseconds(20);
+        const auto fault = executor.run(dispatch);
+        REQUIRE(fault);
+        CHECK(fault->message.find("longer than the time limit of 0.02 s") != std::string::npos);
+        dispatch.code = &fine_code;
+        dispatch.time_limit = std::chrono::hours(1000000);
+        CHECK_FALSE(executor.run(dispatch));
+    }
 }

@@ -156,6 +156,8 @@ struct KernelCode {
     bool synchronizes = false;                  // uses barriers or SIMD-group functions
     std::size_t static_threadgroup_memory = 0;  // bytes
     std::size_t stack_size = 0;                 // bytes one thread may need, call frames of libm not counted
+    const void* code_begin = nullptr;           // all of its machine code; null: not known
+    const void* code_end = nullptr;
     std::shared_ptr<const void> keep_alive;     // owns the pages of the code
 };
 

@@ -260,6 +260,8 @@ std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view fu
     } else {
         code->run_threadgroup = reinterpret_cast<ThreadgroupEntry>(const_cast<void*>(loaded.entry));
     }
+    code->code_begin = loaded.code_begin;
+    code->code_end = loaded.code_end;
     code->keep_alive = std::move(loaded.keep_alive);
     return code;
 }

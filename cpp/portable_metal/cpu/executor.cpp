@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "cpu/interruption.hpp"
 #include "cpu/job.hpp"
 #include "cpu/worker_pool.hpp"
 
@@ -73,6 +74,26 @@ private:
     mutable std::array<std::atomic<std::uint64_t>, 64> slots_{};
 };
 
+// Only while it lives: the job is gone afterwards.
+class TimeLimit {
+public:
+    TimeLimit(Watchdog& watchdog, Job& job) : watchdog_(watchdog), job_(job) {
+        if (limited())
+            watchdog_.watch(job_, job_.dispatch.time_limit);
+    }
+    ~TimeLimit() {
+        if (limited())
+            watchdog_.forget(job_);
+    }
+    TimeLimit(const TimeLimit&) = delete;
+    TimeLimit& operator=(const TimeLimit&) = delete;
+
+private:
+    bool limited() const { return job_.dispatch.time_limit.count() > 0; }
+    Watchdog& watchdog_;
+    Job& job_;
+};
+
 } // namespace
 
 struct Executor::State {
@@ -80,11 +101,16 @@ struct Executor::State {
 
     WorkerPool pool;
     CostMemory costs;
+    Watchdog watchdog;
 };
 
 Executor::Executor(unsigned threads) : state_(std::make_unique<State>(threads > 1 ? threads - 1 : 0)) {}
 
 Executor::~Executor() = default;
+
+void Executor::interrupt(const std::atomic<bool>& stop) {
+    state_->watchdog.interrupt(stop);
+}
 
 unsigned Executor::concurrency() const {
     return state_->pool.helpers() + 1;
@@ -104,6 +130,7 @@ std::optional<Fault> Executor::run(const Dispatch& dispatch) {
         return Fault{"kernel '" + dispatch.code->function.name + "': a grid of " + triple(dispatch.grid) +
                      " threads has too many threadgroups"};
 
+    const TimeLimit time_limit(state_->watchdog, job);
     const double threads = static_cast<double>(job.total) * static_cast<double>(volume(dispatch.threadgroup));
     bool offered = false;
     const auto offer_if_worthwhile = [&](double expected) {

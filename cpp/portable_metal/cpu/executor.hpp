@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@ struct Dispatch {
     compiler::Uint3 grid{};                  // threads; need not be a multiple of the threadgroup
     compiler::Uint3 threadgroup{};           // threads
     const std::atomic<bool>* stop = nullptr; // when set to true, no further threadgroup starts and run() returns a Fault
+    std::chrono::nanoseconds time_limit{0};  // when it has passed, the kernel is stopped and run() returns a Fault; 0: none
 };
 
 // What stopped a kernel: an access violation, an arithmetic trap, a stack overflow.
@@ -41,6 +43,9 @@ public:
     // Runs the whole grid and returns when it is done; the calling thread takes part. May be called from several
     // threads at once. A faulting kernel ends the dispatch and leaves executor and process usable.
     std::optional<Fault> run(const Dispatch& dispatch);
+
+    // Ends the dispatches with this flag, which the caller has set, also where threadgroups would run for ever. Does not wait.
+    void interrupt(const std::atomic<bool>& stop);
 
     // Threads that work on one dispatch, the caller included.
     unsigned concurrency() const;

@@ -140,7 +140,13 @@ const FaultRecord& last_fault() {
     return thread_fault;
 }
 
+void note_interruption() {
+    thread_fault = {interruption_signal, 0, 0, false};
+}
+
 std::string describe(const FaultRecord& fault) {
+    if (fault.signal == interruption_signal)
+        return "stopped";
     if (fault.signal == SIGFPE)
         return fault.code == FPE_INTDIV ? "integer division by zero or overflow" : "arithmetic trap";
     if (fault.signal == SIGILL)

@@ -1,6 +1,7 @@
 // Turns processor faults inside kernels into results instead of the end of the process.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <string>
 
@@ -19,6 +20,12 @@ struct FaultRecord {
 void guard_against_faults();
 
 const FaultRecord& last_fault();
+
+// Asks a thread to leave its kernel; ignored by default, and seldom used by others.
+constexpr int interruption_signal = SIGURG;
+
+// Makes last_fault() tell of an interruption. Called by the handler of that signal.
+void note_interruption();
 
 // "invalid memory access at address 0x10"
 std::string describe(const FaultRecord& fault);

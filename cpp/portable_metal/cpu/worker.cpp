@@ -8,6 +8,7 @@
 
 #include "cpu/fault_guard.hpp"
 #include "cpu/float_environment.hpp"
+#include "cpu/interruption.hpp"
 
 namespace metalki::cpu {
 
@@ -42,6 +43,7 @@ void Worker::work(Job& job, unsigned workers, const std::function<void(std::uint
         return job.fail("kernel '" + job.dispatch.code->function.name + "': no memory for the stacks of a threadgroup: " +
                         std::to_string(job.dispatch.code->stack_size) + " bytes a thread are needed");
     }
+    const Interruptible interruptible(job);
     const FloatEnvironment float_environment;
     const Clock::time_point start = Clock::now();
     Clock::time_point before = start;

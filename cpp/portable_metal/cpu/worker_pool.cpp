@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "cpu/fault_guard.hpp"
+
 namespace metalki::cpu {
 
 namespace {
@@ -29,7 +31,7 @@ void relax() {
 void block_signals() {
     sigset_t all;
     sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, interruption_signal})
         sigdelset(&all, fault);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }

@@ -1,6 +1,7 @@
 // Loads object files with ORC's JIT linker; each kernel is a library of its own, unloaded with its last user.
 #include "codegen/loader.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 
@@ -26,6 +27,40 @@ std::string& link_problems() {
     return problems;
 }
 
+struct CodeRange {
+    llvm::orc::ExecutorAddr begin, end;
+};
+CodeRange& linked_code() {
+    thread_local CodeRange range;
+    return range;
+}
+
+// Notes where the instructions of what this thread links come to lie.
+class CodeRangePlugin : public llvm::orc::ObjectLinkingLayer::Plugin {
+public:
+    void modifyPassConfig(llvm::orc::MaterializationResponsibility&, llvm::jitlink::LinkGraph&,
+                          llvm::jitlink::PassConfiguration& passes) override {
+        passes.PostFixupPasses.push_back([](llvm::jitlink::LinkGraph& graph) {
+            CodeRange range;
+            for (llvm::jitlink::Section& section : graph.sections()) {
+                const llvm::jitlink::SectionRange place(section);
+                if ((section.getMemProt() & llvm::orc::MemProt::Exec) == llvm::orc::MemProt::None || place.empty()) {
+                    continue;
+                }
+                range.begin = range.begin ? std::min(range.begin, place.getStart()) : place.getStart();
+                range.end = std::max(range.end, place.getEnd());
+            }
+            linked_code() = range;
+            return llvm::Error::success();
+        });
+    }
+    llvm::Error notifyFailed(llvm::orc::MaterializationResponsibility&) override { return llvm::Error::success(); }
+    llvm::Error notifyRemovingResources(llvm::orc::JITDylib&, llvm::orc::ResourceKey) override {
+        return llvm::Error::success();
+    }
+    void notifyTransferringResources(llvm::orc::JITDylib&, llvm::orc::ResourceKey, llvm::orc::ResourceKey) override {}
+};
+
 // One session for the process. Never destroyed: kernels may be alive until the very end.
 struct Linker {
     llvm::orc::ExecutionSession session;
@@ -38,6 +73,7 @@ struct Linker {
         // Lookups say only that they failed; the reason arrives here, on the thread that links.
         session.setErrorReporter([](llvm::Error error) { link_problems() += "; " + llvm::toString(std::move(error)); });
         define(mathematics, math_symbols());
+        layer.addPlugin(std::make_shared<CodeRangePlugin>());
     }
 
     void define(llvm::orc::JITDylib& library, std::span<const RuntimeSymbol> symbols) {
@@ -118,11 +154,14 @@ LoadedObject load(std::string_view object, const std::string& entry, std::span<c
         fail("cannot link the kernel", std::move(error));
     }
     link_problems().clear();
+    linked_code() = {};
     auto address = linker.session.lookup(llvm::orc::makeJITDylibSearchOrder(&library), linker.session.intern(entry));
     if (!address) {
         fail("cannot link the kernel" + link_problems(), address.takeError());
     }
     out.entry = address->getAddress().toPtr<const void*>();
+    out.code_begin = linked_code().begin.toPtr<const void*>();
+    out.code_end = linked_code().end.toPtr<const void*>();
     return out;
 }
 

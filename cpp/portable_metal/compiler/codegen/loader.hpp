@@ -24,6 +24,8 @@ std::size_t total_frame_size(const ObjectCode& object);
 
 struct LoadedObject {
     const void* entry = nullptr;
+    const void* code_begin = nullptr; // all instructions of the object
+    const void* code_end = nullptr;
     std::shared_ptr<const void> keep_alive;
 };
 
