@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <map>
-#include <stdexcept>
 #include <vector>
 
 #include "llvm/IR/IRBuilder.h"
@@ -64,42 +63,6 @@ void replace_variable(llvm::GlobalVariable& variable, std::size_t offset, llvm::
     }
 }
 
-llvm::Value* load_size(llvm::IRBuilder<>& builder, llvm::Value* context, std::size_t offset) {
-    llvm::Value* field = builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), context, offset);
-    return builder.CreateLoad(builder.getInt32Ty(), field);
-}
-
-llvm::Value* lane_of(llvm::IRBuilder<>& builder, llvm::Function& entry) {
-    if (entry.arg_size() != 4) {
-        throw std::runtime_error("the lane index is only known to kernels that run thread by thread");
-    }
-    std::size_t sizes = offsetof(ThreadgroupContext, threads_in_this_threadgroup);
-    llvm::Value* width = load_size(builder, entry.getArg(0), sizes);
-    llvm::Value* height = load_size(builder, entry.getArg(0), sizes + 4);
-    llvm::Value* row = builder.CreateAdd(entry.getArg(2), builder.CreateMul(height, entry.getArg(3)));
-    llvm::Value* index = builder.CreateAdd(entry.getArg(1), builder.CreateMul(width, row));
-    return builder.CreateAnd(index, builder.getInt32(simd_width - 1));
-}
-
-template <class MakeValue> void resolve_calls(llvm::Module& module, const char* name, llvm::Function& entry, MakeValue make) {
-    llvm::Function* question = module.getFunction(name);
-    if (!question || question->use_empty()) {
-        return;
-    }
-    llvm::IRBuilder<> builder(&*entry.getEntryBlock().getFirstNonPHIOrDbgOrAlloca());
-    llvm::Value* answer = make(builder);
-    for (llvm::User* user : llvm::make_early_inc_range(question->users())) {
-        auto* call = llvm::cast<llvm::CallInst>(user);
-        if (call->getFunction() != &entry) {
-            throw std::runtime_error(
-                "threadgroup memory or SIMD-group functions in a function that cannot be inlined into the kernel "
-                "(called through a pointer) are not supported");
-        }
-        call->replaceAllUsesWith(answer);
-        call->eraseFromParent();
-    }
-}
-
 } // namespace
 
 std::size_t place_threadgroup_variables(llvm::Module& module) {
@@ -119,15 +82,6 @@ std::size_t place_threadgroup_variables(llvm::Module& module) {
         size += bytes;
     }
     return llvm::alignTo(size, 16);
-}
-
-void resolve_context(llvm::Module& module, llvm::Function& entry) {
-    resolve_calls(module, runtime::threadgroup_memory, entry, [&](llvm::IRBuilder<>& builder) -> llvm::Value* {
-        llvm::Value* field = builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), entry.getArg(0),
-                                                                offsetof(ThreadgroupContext, static_threadgroup_memory));
-        return builder.CreateLoad(builder.getPtrTy(), field);
-    });
-    resolve_calls(module, runtime::simd_lane, entry, [&](llvm::IRBuilder<>& builder) { return lane_of(builder, entry); });
 }
 
 } // namespace metalki::compiler

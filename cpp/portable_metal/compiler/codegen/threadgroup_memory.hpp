@@ -10,8 +10,4 @@ namespace metalki::compiler {
 // Before optimisation: replaces the variables by addresses in the block. Returns the size of the block in bytes.
 std::size_t place_threadgroup_variables(llvm::Module& module);
 
-// After optimisation: turns the remaining questions (where is the block, which lane is this) into loads from the context that
-// `entry` receives. Throws std::runtime_error when one is asked outside of `entry`.
-void resolve_context(llvm::Module& module, llvm::Function& entry);
-
 } // namespace metalki::compiler

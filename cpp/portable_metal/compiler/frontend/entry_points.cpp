@@ -39,7 +39,7 @@ std::string entry_text(const KernelEntry& kernel, std::size_t index) {
     std::string call = call_text(kernel);
     std::string text =
         "extern \"C\" void " + thread_entry_name(index) +
-        "(const metal::__threadgroup_context* c, unsigned x, unsigned y, unsigned z) { metal::__thread_place t{c, x, y, z}; " +
+        "(const metal::__threadgroup_context* c, unsigned x, unsigned y, unsigned z) { metal::__lane_place t; " +
         call + " }\n";
     text += "extern \"C\" void " + threadgroup_entry_name(index) +
             "(const metal::__threadgroup_context* c) { const unsigned w = c->threads_in_this_threadgroup.x, "

@@ -6,6 +6,9 @@
 // is_function_constant_defined(x) arrives here with the address of x; answered when the kernel is specialised.
 extern "C" bool __metalki_is_defined(const __attribute__((opencl_global_host)) void *) __attribute__((nothrow));
 
+// A position input of the running thread, by its number in ThreadInput of kernel_abi.hpp.
+extern "C" unsigned __metalki_input(unsigned which) __attribute__((nothrow, const));
+
 namespace metal {
 
 // Helpers that the compiler puts around expressions which Clang would refuse.
@@ -123,6 +126,40 @@ struct __thread_place {
     __MSL_INPUT(quadgroup_index_in_threadgroup) { return {{__index() / 4, 0, 0}}; }
     __MSL_INPUT(quadgroups_per_threadgroup) { return {{(__volume(c->threads_in_this_threadgroup) + 3) / 4, 0, 0}}; }
     __MSL_INPUT(dispatch_quadgroups_per_threadgroup) { return {{(__volume(c->threads_per_threadgroup) + 3) / 4, 0, 0}}; }
+#undef __MSL_INPUT
+};
+
+// The same for a thread whose place is only known when the code for it is generated: one of the lanes of a vector, say.
+struct __lane_place {
+#define __MSL_INPUT(name, first) \
+    inline __attribute__((always_inline)) __position name() const { \
+        return {{__metalki_input(first), __metalki_input(first + 1), __metalki_input(first + 2)}}; \
+    }
+    __MSL_INPUT(thread_position_in_grid, 0)
+    __MSL_INPUT(thread_position_in_threadgroup, 3)
+    __MSL_INPUT(threadgroup_position_in_grid, 6)
+    __MSL_INPUT(threadgroups_per_grid, 9)
+    __MSL_INPUT(threads_per_grid, 12)
+    __MSL_INPUT(grid_size, 12)
+    __MSL_INPUT(threads_per_threadgroup, 15)
+    __MSL_INPUT(dispatch_threads_per_threadgroup, 18)
+#undef __MSL_INPUT
+#define __MSL_INPUT(name, value) \
+    inline __attribute__((always_inline)) __position name() const { return {{value, 0, 0}}; }
+    inline __attribute__((always_inline)) __position grid_origin() const { return {{0, 0, 0}}; }
+    inline __attribute__((always_inline)) uint __threads() const { return __metalki_input(15) * __metalki_input(16) * __metalki_input(17); }
+    inline __attribute__((always_inline)) uint __dispatched() const { return __metalki_input(18) * __metalki_input(19) * __metalki_input(20); }
+    __MSL_INPUT(thread_index_in_threadgroup, __metalki_input(21))
+    __MSL_INPUT(thread_index_in_simdgroup, __metalki_input(22))
+    __MSL_INPUT(simdgroup_index_in_threadgroup, __metalki_input(23))
+    __MSL_INPUT(simdgroups_per_threadgroup, (__threads() + 31) / 32)
+    __MSL_INPUT(dispatch_simdgroups_per_threadgroup, (__dispatched() + 31) / 32)
+    __MSL_INPUT(threads_per_simdgroup, 32)
+    __MSL_INPUT(thread_execution_width, 32)
+    __MSL_INPUT(thread_index_in_quadgroup, __metalki_input(22) % 4)
+    __MSL_INPUT(quadgroup_index_in_threadgroup, __metalki_input(21) / 4)
+    __MSL_INPUT(quadgroups_per_threadgroup, (__threads() + 3) / 4)
+    __MSL_INPUT(dispatch_quadgroups_per_threadgroup, (__dispatched() + 3) / 4)
 #undef __MSL_INPUT
 };
 
