@@ -6,14 +6,17 @@ The native launch calls `convert` for these and `finish` when numpy outputs have
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from . import _array, _core, _dtypes
 from ._array import Array
-from ._kernel import Argument, Kernel
+from ._kernel import Kernel
 from .errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ._reflection import Argument
 
 __all__ = ["ThreadgroupMemory", "threadgroup"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _device
@@ -75,7 +75,7 @@ class Library(_core.LibraryBase):
 Mapping.register(Library)
 
 
-def compile(source: str | Path, *, options: Mapping[str, Any] | None = None) -> Library:
+def compile(source: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None) -> Library:
     """Compiles MSL source text, or the .metal file that a pathlib.Path names, for the current device.
 
     options: macros={name: value}, math_mode="fast", "relaxed" (default) or "safe", language_version="3.2",
@@ -87,10 +87,11 @@ def compile(source: str | Path, *, options: Mapping[str, Any] | None = None) -> 
 
 def source_text(source: Any) -> str:
     """The source's text; reads the file of a Path."""
-    if isinstance(source, Path):
+    if isinstance(source, os.PathLike):
         try:
-            return source.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            with open(source, encoding="utf-8") as file:
+                return file.read()
+        except (OSError, ValueError) as error:
             raise ArgumentError(f"compile: the file {source} cannot be read: {error}") from error
     if not isinstance(source, str):
         raise ArgumentError(
@@ -107,14 +108,14 @@ def compile_for(device: _core.Device, source: Any, options: Mapping[str, Any] | 
     """compile() for a given device."""
     text = source_text(source)
     checked = check_options(options)
-    if isinstance(source, Path):
-        checked["include_dirs"].insert(0, str(source.parent))
+    path = os.fsdecode(source) if isinstance(source, os.PathLike) else None
+    if path is not None:
+        checked["include_dirs"].insert(0, os.path.dirname(path) or ".")
     try:
         library = Library(_core.compile(device, text, **checked))
     except CompileError as error:
-        raise _in_file(error, str(source)) if isinstance(source, Path) else error from None
-    if isinstance(source, Path):
-        library._file = str(source)
+        raise error if path is None else _in_file(error, path) from None
+    library._file = path or library._file
     _warn_once(library)
     return library
 
@@ -156,13 +157,13 @@ def check_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(version, str):
         raise ArgumentError(f'compile: language_version is a str such as "3.2", {version!r} was given')
     folders = given.get("include_dirs") or []
-    if isinstance(folders, (str, bytes)) or not all(isinstance(f, (str, Path)) for f in folders):
+    if isinstance(folders, (str, bytes)) or not all(isinstance(f, (str, os.PathLike)) for f in folders):
         raise ArgumentError(f"compile: include_dirs is a list of folders, {folders!r} was given")
     return {
         "macros": [(_name(k, "macros"), _macro(k, v)) for k, v in _mapping(given.get("macros"), "macros").items()],
         "math_mode": mode,
         "language_version": version,
-        "include_dirs": [str(folder) for folder in folders],
+        "include_dirs": [os.fsdecode(folder) for folder in folders],
         "headers": [(_name(k, "headers"), _text(k, v)) for k, v in _mapping(given.get("headers"), "headers").items()],
     }
 

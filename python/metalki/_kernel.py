@@ -2,66 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _compile, _core, _device, _dtypes
+from . import _compile, _core, _device
 from ._core import Kernel
 from .errors import ArgumentError
 
-__all__ = ["Argument", "Kernel"]
+if TYPE_CHECKING:
+    from ._reflection import Argument
+
+__all__ = ["Kernel"]
 
 
-@dataclass(frozen=True)
-class Argument:
-    """One argument of a kernel, in call order.
-
-    `kind` is "buffer", "threadgroup", "texture" or "sampler"; `index` is Metal's index of that kind; `access` is "read",
-    "write" or "read_write"; `type_name` is MSL's name of the pointee; `dtype` is its element's numpy dtype (None for
-    structs); `nbytes` and `alignment` are those of the pointee as MSL lays it out.
-    """
-
-    name: str
-    kind: str
-    index: int
-    access: str
-    type_name: str
-    dtype: np.dtype[Any] | None
-    nbytes: int
-    alignment: int
-    active: bool = True
-    rows: int = field(default=1, repr=False)
-    columns: int = field(default=1, repr=False)
-    code: int = field(default=0, repr=False)
-    is_address: bool = field(default=False, repr=False)
-    members: tuple[Any, ...] = field(default=(), repr=False)
-
-
-def describe_argument(
-    name: str,
-    kind: str,
-    index: int,
-    access: str,
-    type_name: str,
-    code: int,
-    rows: int,
-    columns: int,
-    nbytes: int,
-    alignment: int,
-    is_address: bool,
-    active: bool,
-    members: tuple[Any, ...],
-) -> Argument:
+def describe_argument(*facts: Any) -> Argument:
     """Called by the native part, once per argument of a kernel."""
-    dtype = np.dtype(np.uint64) if is_address else _dtypes.dtype_of_code(code)
-    return Argument(
-        name, kind, index, access, type_name, dtype, nbytes, alignment, active, rows, columns, code, is_address, members
-    )
+    from ._reflection import describe_argument
+
+    return describe_argument(*facts)
 
 
 _kernels: dict[Any, Kernel] = {}
@@ -97,7 +59,7 @@ def make_kernel(
         if options is not None:
             raise ArgumentError("kernel_function: options belong to the compilation; a Library is compiled already")
         return kernel_from_library(source, name, function_constants)
-    if not isinstance(source, (str, Path)):
+    if not isinstance(source, (str, os.PathLike)):
         raise ArgumentError(
             f"kernel_function: MSL source, a pathlib.Path or a Library is expected, {type(source).__name__} was given"
         )
