@@ -27,6 +27,21 @@ using ThreadgroupEntry = void (*)(const ThreadgroupContext*);
 // Runs one thread of the group: kernels whose threads wait for each other. Each thread has a stack of its own.
 using ThreadEntry = void (*)(const ThreadgroupContext*, std::uint32_t x, std::uint32_t y, std::uint32_t z);
 
+// Position inputs; vectors take three numbers in a row (x, y, z).
+enum class ThreadInput : std::uint32_t {
+    position_in_grid = 0,
+    position_in_threadgroup = 3,
+    threadgroup_position = 6,
+    threadgroups_per_grid = 9,
+    threads_per_grid = 12,
+    threads_in_this_threadgroup = 15,
+    threads_per_threadgroup = 18,
+    index_in_threadgroup = 21,
+    index_in_simdgroup = 22,
+    simdgroup_index = 23,
+    count = 24,
+};
+
 constexpr std::uint32_t simd_width = 32;
 constexpr std::uint32_t quad_width = 4;
 
@@ -71,9 +86,37 @@ enum class SimdOp : std::uint32_t {
 //        lane l holds row (l/4 & 4) + (l/2 % 4), columns (l/4 & 2)*2 + (l%2)*2 and the next
 //   void     __metalki_rt_converge(uint32_t site);
 //        the active lanes of the SIMD-group meet (end of a divergent loop iteration); no other effect
+//   void     __metalki_rt_log(uint32_t target, const char* subsystem, const char* category, const char* format,
+//                             const LogArgument* arguments, uint32_t count);
+//        one message of one thread; subsystem, category and format may be null and end with a zero byte
 using BarrierFunction = void (*)(std::uint32_t);
 using SimdFunction = std::uint64_t (*)(std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t,
                                        std::uint32_t, std::uint32_t);
 using SimdMmaFunction = void (*)(std::uint32_t, const float*, float*);
+
+// Where a message goes: the levels are MTL::LogLevel's.
+enum class LogTarget : std::uint32_t {
+    debug = 1,
+    info = 2,
+    notice = 3,
+    error = 4,
+    fault = 5,
+    print = 16,     // printf: arguments that the format leaves over are marked as such
+    print_all = 17, // KI.print: they are printed
+};
+
+// The first eleven are SimdType's.
+enum class LogType : std::uint32_t { i8, u8, i16, u16, i32, u32, i64, u64, f16, bf16, f32, boolean, pointer, text };
+
+// Mirrored by __log_argument of stdlib/metal_logging.
+struct LogArgument {
+    const void* data; // scalars, vectors and matrices: their elements, columns of three padded to four; else the pointer itself
+    LogType type;
+    std::uint16_t rows;    // components of a vector or of a matrix column
+    std::uint16_t columns; // 1 but for matrices
+};
+static_assert(sizeof(LogArgument) == sizeof(void*) + 8);
+
+using LogFunction = void (*)(std::uint32_t, const char*, const char*, const char*, const LogArgument*, std::uint32_t);
 
 } // namespace metalki::compiler

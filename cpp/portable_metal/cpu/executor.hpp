@@ -13,6 +13,8 @@
 
 namespace metalki::cpu {
 
+class MessageLog;
+
 struct ThreadgroupArgument {
     std::uint32_t slot;   // argument slot that gets the address
     std::uint32_t length; // bytes
@@ -25,6 +27,7 @@ struct Dispatch {
     compiler::Uint3 grid{};                  // threads; need not be a multiple of the threadgroup
     compiler::Uint3 threadgroup{};           // threads
     const std::atomic<bool>* stop = nullptr; // when set to true, no further threadgroup starts and run() returns a Fault
+    MessageLog* log = nullptr;               // takes what the kernel prints; null: it is lost
     std::chrono::nanoseconds time_limit{0};  // when it has passed, the kernel is stopped and run() returns a Fault; 0: none
 };
 

@@ -3,6 +3,7 @@
 
 #include "cpu/executor.hpp"
 #include "cpu/fiber_group.hpp"
+#include "cpu/message_log.hpp"
 
 namespace metalki::cpu {
 
@@ -60,11 +61,12 @@ template <class Function> const void* address_of(Function* function) {
 } // namespace
 
 std::span<const compiler::RuntimeSymbol> runtime_symbols() {
-    static const std::array<compiler::RuntimeSymbol, 4> symbols{{
+    static const std::array<compiler::RuntimeSymbol, 5> symbols{{
         {"__metalki_rt_barrier", address_of(&barrier)},
         {"__metalki_rt_simd", address_of(&simd)},
         {"__metalki_rt_simd_mma", address_of(&simd_mma)},
         {"__metalki_rt_converge", address_of(&converge)},
+        {"__metalki_rt_log", address_of(&log_message)},
     }};
     return symbols;
 }

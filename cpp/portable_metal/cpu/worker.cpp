@@ -9,6 +9,7 @@
 #include "cpu/fault_guard.hpp"
 #include "cpu/float_environment.hpp"
 #include "cpu/interruption.hpp"
+#include "cpu/message_log.hpp"
 
 namespace metalki::cpu {
 
@@ -45,6 +46,7 @@ void Worker::work(Job& job, unsigned workers, const std::function<void(std::uint
     }
     const Interruptible interruptible(job);
     const FloatEnvironment float_environment;
+    const LogScope log_scope(job.dispatch.log);
     const Clock::time_point start = Clock::now();
     Clock::time_point before = start;
     std::uint64_t claim = 1;

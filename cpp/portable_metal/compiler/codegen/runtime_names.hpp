@@ -8,6 +8,7 @@ inline constexpr const char* barrier = "__metalki_barrier";
 inline constexpr const char* simd = "__metalki_simd";
 inline constexpr const char* simd_mma = "__metalki_simd_mma";
 inline constexpr const char* simd_lane = "__metalki_simd_lane";
+inline constexpr const char* input = "__metalki_input";
 inline constexpr const char* is_defined = "__metalki_is_defined";
 inline constexpr const char* threadgroup_memory = "__metalki_threadgroup_memory";
 
@@ -16,5 +17,6 @@ inline constexpr const char* rt_barrier = "__metalki_rt_barrier";
 inline constexpr const char* rt_simd = "__metalki_rt_simd";
 inline constexpr const char* rt_simd_mma = "__metalki_rt_simd_mma";
 inline constexpr const char* rt_converge = "__metalki_rt_converge";
+inline constexpr const char* rt_log = "__metalki_rt_log"; // called by the standard headers directly
 
 } // namespace metalki::compiler::runtime
