@@ -105,8 +105,9 @@ def __getattr__(name: str) -> Any:
         found = globals()[name] = getattr(import_module(f".{_ON_DEMAND[name]}", __name__), name)
         return found
     if not name.startswith("_"):
-        from . import algorithms
-
+        algorithms = import_module(".algorithms", __name__)  # `from . import` would ask for the attribute here again
+        if name == "algorithms":
+            return algorithms
         if name in algorithms.__all__:
             found = globals()[name] = getattr(algorithms, name)
             return found
@@ -114,6 +115,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from . import algorithms
+    from importlib import import_module
 
+    algorithms = import_module(".algorithms", __name__)
     return sorted({*globals(), *_ON_DEMAND, *algorithms.__all__})
