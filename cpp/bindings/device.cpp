@@ -1,4 +1,7 @@
 // Devices, queues and events.
+#include <algorithm>
+#include <chrono>
+
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -26,6 +29,36 @@ bool in_event_loop() {
     if (!loop.is_valid())
         throw nb::python_error();
     return !loop.is_none();
+}
+
+const char* priority_of(const Queue& queue) {
+    return queue.priority() == Priority::high ? "high" : queue.priority() == Priority::low ? "low" : "normal";
+}
+
+void set_priority(const Queue& queue, nb::handle level) {
+    for (const auto& [name, priority] :
+         {std::pair{"high", Priority::high}, std::pair{"normal", Priority::normal}, std::pair{"low", Priority::low}})
+        if (PyUnicode_Check(level.ptr()) && PyUnicode_CompareWithASCIIString(level.ptr(), name) == 0)
+            return queue.set_priority(priority);
+    throw ArgumentError(std::string("priority: \"high\", \"normal\" or \"low\" is expected, ") + nb::repr(level).c_str() +
+                        " was given");
+}
+
+nb::object time_limit_of(const Queue& queue) {
+    const std::chrono::nanoseconds limit = queue.time_limit();
+    return limit.count() == 0 ? nb::none() : nb::object(nb::float_(std::chrono::duration<double>(limit).count()));
+}
+
+void set_time_limit(const Queue& queue, nb::handle seconds) {
+    if (seconds.is_none())
+        return queue.set_time_limit(std::chrono::nanoseconds(0));
+    const double number = PyBool_Check(seconds.ptr()) ? -1 : PyFloat_AsDouble(seconds.ptr());
+    PyErr_Clear();
+    if (!(number > 0)) // what is no number gave -1
+        throw ArgumentError(std::string("time_limit: a positive number of seconds or None is expected, ") +
+                            nb::repr(seconds).c_str() + " was given");
+    constexpr double longest = 9e9, shortest = 1e-9; // of what nanoseconds count
+    queue.set_time_limit(std::chrono::nanoseconds(std::int64_t(std::clamp(number, shortest, longest) * 1e9)));
 }
 
 } // namespace
@@ -101,10 +134,15 @@ void bind_device(nb::module_& m) {
             "label", [](const Queue& q) { return q.label(); }, "The name given when it was made.")
         .def(
             "synchronize", [](const Queue& q) { wait(q); }, "Waits for the queue; raises what the device reported.")
-        .def("flush", &Queue::flush, nb::call_guard<UseDevice, GilRelease>(), "Hands all launches to the device.")
-        .def("record_event", &Queue::record_event, nb::call_guard<UseDevice, GilRelease>(),
-             "Marks what was given to this queue so far.")
-        .def("wait_event", &Queue::wait_event, nb::arg("event"), nb::call_guard<UseDevice, GilRelease>(),
+        .def("flush", &Queue::flush, nb::call_guard<GilRelease>(), "Hands all launches to the device.")
+        .def_prop_rw("priority", &priority_of, &set_priority, nb::for_setter(nb::arg("level").none()),
+                     "\"high\", \"normal\" or \"low\": whose work starts first where several queues wait for the device.")
+        .def_prop_rw("time_limit", &time_limit_of, &set_time_limit, nb::for_setter(nb::arg("seconds").none()),
+                     "Seconds after which a launch is stopped; None: no limit.")
+        .def("cancel", &Queue::cancel, nb::call_guard<GilRelease>(),
+             "Stops the running kernel and drops what waits in the queue; the next wait raises DeviceError.")
+        .def("record_event", &Queue::record_event, nb::call_guard<GilRelease>(), "Marks what was given to this queue so far.")
+        .def("wait_event", &Queue::wait_event, nb::arg("event"), nb::call_guard<GilRelease>(),
              "Later work of this queue runs after the event; the device waits, not the caller.")
         .def("__eq__", [](const Queue& q, nb::handle o) { return nb::isinstance<Queue>(o) && *nb::inst_ptr<Queue>(o) == q; })
         .def("__hash__", [](const Queue& q) { return reinterpret_cast<std::intptr_t>(q.impl().get()) >> 4; })

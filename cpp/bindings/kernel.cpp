@@ -187,24 +187,6 @@ std::string argument_names(const KernelState& state) {
                       " were given");
 }
 
-std::size_t bytes_bound(std::span<const ArgumentValue> values) {
-    std::size_t bytes = 0;
-    for (const ArgumentValue& value : values)
-        if (value.kind == ArgumentValue::Kind::buffer)
-            bytes += value.length;
-    return bytes;
-}
-
-void launch_encoded(const KernelState& state, std::span<const ArgumentValue> values, const LaunchOptions& options) {
-    use_device();
-    if (!is_profiling())
-        return launch(state.kernel, values, options);
-    const Queue queue = options.queue ? *options.queue : global_queue(state.kernel.device());
-    profile_before(queue);
-    launch(state.kernel, values, options);
-    profile_after(queue, state.kernel, bytes_bound(values));
-}
-
 void launch_values(PyObject* self, PyObject* const* values, std::size_t count, Options& options) {
     KernelState& state = state_of(self);
     if (count != state.plans.size())
@@ -224,7 +206,7 @@ void launch_values(PyObject* self, PyObject* const* values, std::size_t count, O
     for (std::size_t i = 0; i < count; ++i)
         if (!encode_directly(state.plans[i], values[i], encoded[i], slots[i]))
             encode_converted(state.plans[i], self, i, values[i], launches_nothing, encoded[i], conversions);
-    launch_encoded(state, std::span<const ArgumentValue>(encoded, count), options.launch);
+    launch(state.kernel, std::span<const ArgumentValue>(encoded, count), options.launch);
     if (conversions.state.is_valid() && PyDict_GET_SIZE(conversions.state.ptr()) != 0) {
         nb::object queue = options.launch.queue ? nb::cast(*options.launch.queue) : nb::none();
         nb::handle(hooks.finish)(nb::handle(self), conversions.state, queue);

@@ -9,7 +9,6 @@ NB_MODULE(_core, m) {
     // Objects that live until the process ends are usual here: arrays of a script, functions whose work never completed.
     nb::set_leak_warnings(false);
     m.doc() = "metalki's native part. Use the package metalki instead.";
-    watch_forks();
     bind_errors(m);
     bind_device(m);
     bind_array(m);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel_interface/process.hpp"
 #include "metalki/metalki.hpp"
 
 namespace metalki::python {
@@ -62,12 +63,7 @@ private:
     PyThreadState* state_;
 };
 
-// Called by whatever gives work to a device or waits for it. Throws DeviceError in a child that was forked afterwards.
-void use_device();
-struct UseDevice {
-    UseDevice() { use_device(); }
-};
-void watch_forks();
+using detail::use_device;
 
 // "note", "warning" or "error".
 const char* severity_name(Severity severity);
@@ -90,11 +86,6 @@ void register_numpy_scalars(nb::list samples);
 // Keeps a Python object alive for the device without needing the GIL to let go of it.
 std::shared_ptr<void> keep_until_done(nb::object object);
 void release_done_objects();
-
-// A profile that is being taken, told of launches; see profile.cpp.
-bool is_profiling() noexcept;
-void profile_before(const Queue& queue);
-void profile_after(const Queue& queue, const Kernel& kernel, std::size_t bytes);
 
 void bind_errors(nb::module_& m);
 void bind_device(nb::module_& m);

@@ -3,9 +3,6 @@
 #include <mutex>
 #include <thread>
 
-#ifndef _WIN32
-#include <pthread.h>
-#endif
 #ifdef __GLIBCXX__
 #include <cxxabi.h>
 #endif
@@ -16,11 +13,19 @@ namespace metalki::python {
 
 namespace {
 
-// Set in a child that was forked from a process which had used the device.
-bool device_used = false, forked_after_use = false;
-
 // Often enough for Ctrl-C to feel immediate, seldom enough to cost nothing.
 constexpr std::chrono::milliseconds signal_interval{50};
+
+// Ctrl-C ends what is waited for as well: a kernel that never ends would block the queue for ever. The exception of Python
+// tells of it, no other does.
+template <class Waitable> void stop(const Waitable& waitable) {
+    GilRelease release;
+    try {
+        waitable.cancel();
+        waitable.synchronize_for(std::chrono::seconds(1));
+    } catch (const Error&) {
+    }
+}
 
 template <class Waitable> void wait_for(const Waitable& waitable) {
     use_device();
@@ -32,8 +37,11 @@ template <class Waitable> void wait_for(const Waitable& waitable) {
         }
         if (done)
             break;
-        if (PyErr_CheckSignals() != 0)
+        if (PyErr_CheckSignals() != 0) {
+            if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
+                stop(waitable);
             throw nb::python_error();
+        }
     }
     release_done_objects();
 }
@@ -54,19 +62,6 @@ GilRelease::~GilRelease() {
     }
 #else
     PyEval_RestoreThread(state_);
-#endif
-}
-
-void use_device() {
-    if (forked_after_use)
-        throw DeviceError("the process was forked after the device had been used; the child cannot use it: its threads and "
-                          "perhaps its locks stayed with the parent. Fork before the first launch, or start the child anew");
-    device_used = true;
-}
-
-void watch_forks() {
-#ifndef _WIN32
-    pthread_atfork(nullptr, nullptr, [] { forked_after_use = device_used; });
 #endif
 }
 

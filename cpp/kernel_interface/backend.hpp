@@ -168,9 +168,15 @@ public:
     virtual Event record_event() = 0;
     virtual void wait_event(const Event& event) = 0;
     virtual void on_complete(std::function<void()> function) = 0;
+    virtual void set_priority(Priority priority) = 0;
+    // False: the device cannot stop kernels.
+    virtual bool set_time_limit(std::chrono::nanoseconds limit) = 0;
+    virtual void cancel() = 0;
 
     std::shared_ptr<DeviceImpl> device;
     std::string label;
+    std::atomic<Priority> priority{Priority::normal};
+    std::atomic<std::int64_t> time_limit{0}; // nanoseconds
 };
 
 // A source with what it includes.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernel_interface/backend.hpp"
+#include "kernel_interface/process.hpp"
 
 namespace metalki {
 
@@ -24,6 +25,7 @@ void need_device(const char* call, const Buffer& buffer, const Queue& queue) {
     if (!(buffer.device() == queue.device()))
         throw ArgumentError(std::string(call) + ": " + describe(buffer) + " is on device " + buffer.device().name() +
                             ", the queue on " + queue.device().name());
+    detail::use_device();
 }
 
 void need_size(const char* call, std::size_t destination, std::size_t source) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernel_interface/backend.hpp"
+#include "kernel_interface/process.hpp"
 
 namespace metalki {
 
@@ -261,6 +262,7 @@ void launch(const Kernel& kernel, std::span<const ArgumentValue> arguments, cons
         refuse(impl, "the queue is on device " + queue.device().name() + ", the kernel on " + impl.device->info.name);
     if (geometry.grid.empty())
         return;
+    detail::use_device();
     queue.impl()->launch({kernel.impl(), arguments, geometry.grid, geometry.group, geometry.counts_threads, options.uses});
 }
 

@@ -5,10 +5,16 @@
 #include <vector>
 
 #include "kernel_interface/backend.hpp"
+#include "kernel_interface/process.hpp"
 
 namespace metalki {
 
 Queue::Queue(const Device& device, std::string_view label) : impl_(device.impl()->new_queue(label)) {}
+
+Queue::Queue(const Device& device, const QueueOptions& options) : Queue(device, options.label) {
+    set_priority(options.priority);
+    set_time_limit(options.time_limit);
+}
 
 Device Queue::device() const {
     return Device(impl_->device);
@@ -16,20 +22,49 @@ Device Queue::device() const {
 const std::string& Queue::label() const {
     return impl_->label;
 }
+Priority Queue::priority() const {
+    return impl_->priority.load();
+}
+void Queue::set_priority(Priority priority) const {
+    impl_->set_priority(priority);
+    impl_->priority.store(priority);
+}
+std::chrono::nanoseconds Queue::time_limit() const {
+    return std::chrono::nanoseconds(impl_->time_limit.load());
+}
+
+void Queue::set_time_limit(std::chrono::nanoseconds limit) const {
+    if (limit.count() < 0)
+        throw ArgumentError("set_time_limit: a limit may not be negative, " + std::to_string(limit.count()) +
+                            " nanoseconds were given; 0 means none");
+    if (limit.count() != impl_->time_limit.load() && !impl_->set_time_limit(limit))
+        throw ArgumentError("set_time_limit: device " + impl_->device->info.name + " cannot stop kernels");
+    impl_->time_limit.store(limit.count());
+}
+
+void Queue::cancel() const {
+    detail::use_device();
+    impl_->cancel();
+}
 void Queue::synchronize() const {
+    detail::use_device();
     impl_->synchronize(std::nullopt);
 }
 bool Queue::synchronize_for(std::chrono::nanoseconds timeout) const {
+    detail::use_device();
     return impl_->synchronize(std::chrono::steady_clock::now() + timeout);
 }
 void Queue::flush() const {
+    detail::use_device();
     impl_->flush();
 }
 Event Queue::record_event() const {
+    detail::use_device();
     return impl_->record_event();
 }
 
 void Queue::wait_event(const Event& event) const {
+    detail::use_device();
     if (event.impl()->device != impl_->device)
         throw ArgumentError("wait_event: the event was recorded on device " + event.impl()->device->info.name +
                             ", the queue is on " + impl_->device->info.name);
@@ -39,6 +74,7 @@ void Queue::wait_event(const Event& event) const {
 void Queue::on_complete(std::function<void()> function) const {
     if (!function)
         throw ArgumentError("on_complete: the function is empty");
+    detail::use_device();
     impl_->on_complete(std::move(function));
 }
 

@@ -197,6 +197,13 @@ void MetalQueue::finished(std::unique_ptr<Batch> batch, MTL::CommandBuffer* comm
         error = commands->error() ? to_string(commands->error()->localizedDescription()) : "the device reported an error";
         error = with_kernels(error, batch->kernels);
     }
+    if (batch->recording) {
+        batch->record.started = batch->recording->from_device(commands->GPUStartTime());
+        batch->record.completed = batch->recording->from_device(commands->GPUEndTime());
+        batch->record.failed = !error.empty();
+        batch->recording->add(std::move(batch->record));
+        batch->recording.reset();
+    }
     for (const auto& callback : batch->callbacks) {
         try {
             callback();
@@ -269,10 +276,30 @@ void MetalQueue::encode(const detail::Launch& launch) {
     counted();
 }
 
+// In a command buffer of its own, so that the device tells its times.
+void MetalQueue::encode_recorded(const detail::Launch& launch) {
+    const std::shared_ptr<detail::Recording> recording = detail::current_recording();
+    if (!recording)
+        return encode(launch);
+    commit();
+    LaunchRecord record{launch.kernel->name, label, reinterpret_cast<std::uintptr_t>(this), recording->now()};
+    for (const ArgumentValue& value : launch.arguments)
+        record.bytes += value.kind == ArgumentValue::Kind::buffer ? value.length : 0;
+    encode(launch);
+    if (!open_)
+        return;
+    open_->record = std::move(record);
+    open_->recording = recording;
+    commit();
+}
+
 void MetalQueue::launch(const detail::Launch& launch) {
     std::lock_guard lock(encode_mutex_);
     try {
-        encode(launch);
+        if (detail::recording_is_on.load(std::memory_order_relaxed))
+            encode_recorded(launch);
+        else
+            encode(launch);
     } catch (const Error&) {
         throw;
     } catch (const std::exception& error) {
@@ -388,6 +415,28 @@ void MetalQueue::wait_event(const Event& event) {
         open_->commands->encodeWait(static_cast<MetalEvent&>(*event.impl()).event.get(), event.value());
         ++open_->count;
     });
+}
+
+void MetalQueue::set_priority([[maybe_unused]] Priority priority) {
+#if METALKI_EXTENDED_METAL
+    MTL::Portable::setPriority(queue_.get(), static_cast<MTL::Portable::Priority>(priority));
+#endif
+}
+
+bool MetalQueue::set_time_limit([[maybe_unused]] std::chrono::nanoseconds limit) {
+#if METALKI_EXTENDED_METAL
+    MTL::Portable::setTimeLimit(queue_.get(), limit);
+    return true;
+#else
+    return false;
+#endif
+}
+
+void MetalQueue::cancel() {
+    flush();
+#if METALKI_EXTENDED_METAL
+    MTL::Portable::cancel(queue_.get());
+#endif
 }
 
 void MetalQueue::on_complete(std::function<void()> function) {

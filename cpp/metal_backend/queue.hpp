@@ -1,6 +1,7 @@
 // An ordered queue that gathers commands in a command buffer and commits it when full, waited on, or after a short time.
 #pragma once
 
+#include "kernel_interface/recording.hpp"
 #include "metal_backend/objects.hpp"
 
 namespace metalki::metal {
@@ -18,6 +19,9 @@ public:
     Event record_event() override;
     void wait_event(const Event& event) override;
     void on_complete(std::function<void()> function) override;
+    void set_priority(Priority priority) override;
+    bool set_time_limit(std::chrono::nanoseconds limit) override;
+    void cancel() override;
 
     ~MetalQueue() override;
 
@@ -35,7 +39,9 @@ private:
         unsigned count = 0;
         std::vector<std::shared_ptr<const detail::KernelImpl>> kernels;
         std::vector<std::function<void()>> callbacks;
-        std::shared_ptr<MetalQueue> queue; // while the device has it
+        std::shared_ptr<MetalQueue> queue;            // while the device has it
+        std::shared_ptr<detail::Recording> recording; // of the only launch in it, which `record` describes
+        LaunchRecord record;
     };
 
     // These need encode_mutex_.
@@ -47,6 +53,7 @@ private:
     void commit();
     void counted();
     void encode(const detail::Launch& launch);
+    void encode_recorded(const detail::Launch& launch);
     void encode_arguments(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch);
     void encode_bytes(MTL::ComputeCommandEncoder& encoder, const ArgumentValue& value, unsigned index);
     void encode_copy(detail::BufferImpl& destination, std::size_t destination_offset, detail::BufferImpl& source,

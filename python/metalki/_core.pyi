@@ -6,7 +6,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._kernel import Argument
+from ._reflection import Argument
 
 _Extents = int | Sequence[int]
 _Diagnostics = list[tuple[int, int, str, bytes, bytes]]
@@ -91,6 +91,25 @@ class Queue:
     @property
     def label(self) -> str:
         """The name given when it was made."""
+
+    @property
+    def priority(self) -> str:
+        """
+        "high", "normal" or "low": whose work starts first where several queues wait for the device.
+        """
+
+    @priority.setter
+    def priority(self, level: str, /) -> None: ...
+    @property
+    def time_limit(self) -> float | None:
+        """Seconds after which a launch is stopped; None: no limit."""
+
+    @time_limit.setter
+    def time_limit(self, seconds: float | None, /) -> None: ...
+    def cancel(self) -> None:
+        """
+        Stops the running kernel and drops what waits in the queue; the next wait raises DeviceError.
+        """
 
     def synchronize(self) -> None:
         """Waits for the queue; raises what the device reported."""
@@ -286,13 +305,14 @@ def kernel_max_work_group_size(kernel: Kernel, max_work_items: int) -> int: ...
 def on_complete(queue: Queue, function: Callable[[], object]) -> None: ...
 def next_callbacks() -> list[Callable[[], object]]: ...
 def close_callbacks() -> None: ...
-def begin_profile() -> None:
-    """Starts recording launches."""
 
-def end_profile() -> list[tuple[str, str, int, float, float, int]]:
-    """
-    Stops recording; returns (kernel, queue, queue's identity, launched, completed, bytes), times in seconds.
-    """
+class ProfileBase:
+    def __init__(self) -> None: ...
+    def _stop(self) -> None: ...
+    def _launches(self) -> list[tuple[str, str, int, float, float, float, int, bool]]: ...
+    def _kernels(self) -> list[tuple[str, int, float, float, float, int]]: ...
+    def _table(self) -> str: ...
+    def _trace(self) -> str: ...
 
 class TextureBase:
     def __init__(self, device: Device, format: str, type: int, *arguments: Any) -> None:

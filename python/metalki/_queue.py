@@ -18,12 +18,26 @@ __all__ = ["Event", "Queue", "global_queue", "on_complete", "synchronize", "sync
 
 
 class Queue(_core.Queue):
-    """An ordered stream of launches and copies on a device (the current one by default)."""
+    """An ordered stream of launches and copies on a device (the current one by default).
 
-    def __init__(self, device: Any = None, label: str | None = None) -> None:
+    `label` appears in messages and profiles. `priority` is "high", "normal" or "low": where several queues wait for the
+    device, those of higher priority start first; devices without priorities ignore it. `time_limit` is in seconds: a
+    launch that runs for longer is stopped and the next wait raises DeviceError; None, the default, is no limit. Both can
+    be set later. Raises ArgumentError for anything else."""
+
+    def __init__(
+        self,
+        device: Any = None,
+        label: str | None = None,
+        *,
+        priority: str = "normal",
+        time_limit: float | None = None,
+    ) -> None:
         if label is not None and not isinstance(label, str):
             raise ArgumentError(f"Queue: label is a str, {label!r} was given")
         super().__init__(_device.device() if device is None else _device.find_device(device), label or "")
+        self.priority = priority
+        self.time_limit = time_limit
 
 
 def global_queue(device: Any = None) -> _core.Queue:
@@ -45,7 +59,8 @@ def checked(queue: Any, what: str) -> _core.Queue:
 def synchronize(queue: _core.Queue | None = None) -> None:
     """Waits for a queue, by default the calling thread's or task's on the current device, without holding the GIL.
 
-    Ctrl-C interrupts the wait, not the work. Raises DeviceError when the device reported a fault."""
+    Ctrl-C interrupts the wait and stops the queue's work, so that a kernel that never ends does not block it for ever.
+    Raises DeviceError when the device reported a fault."""
     checked(queue, "synchronize").synchronize()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy as _copy
-import dataclasses
 import platform
 import sys
 from collections.abc import Mapping
@@ -11,7 +9,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from . import _array, _cache, _core, _device, _kernel, _queue, _tasks
+from . import _array, _core, _device, _kernel, _queue, _tasks
 from ._array import Array
 from ._kernel import Kernel
 from .errors import ArgumentError
@@ -138,14 +136,16 @@ def shfl_down_types(backend: MetalBackend) -> tuple[np.dtype, ...]:
 
 
 def priority(backend: MetalBackend, level: str) -> None:
-    """Asks for "high", "normal" or "low" priority of the queues; devices without priorities take note of nothing."""
+    """Gives the calling thread's or task's queue "high", "normal" or "low" priority: where several queues wait for the
+    device, those of higher priority start first. Devices without priorities ignore it. Raises ArgumentError for others."""
     _check(backend, "priority")
-    if level not in ("high", "normal", "low"):
-        raise ArgumentError(f'priority: "high", "normal" or "low" is expected, {level!r} was given')
+    _queue.global_queue().priority = level
 
 
 def versioninfo(backend: MetalBackend, file: TextIO | None = None) -> None:
     """Prints (or writes to `file`) the versions of metalki, the provider, Python and the system, and the devices."""
+    from . import _cache
+
     _check(backend, "versioninfo")
     facts = dict(_core.version_info())
     facts["current device"] = _device.device().id
@@ -238,8 +238,12 @@ def _adapt(x: Any, kind: type, move: Any) -> Any:
         return [_adapt(item, kind, move) for item in x]
     if isinstance(x, dict):
         return {key: _adapt(value, kind, move) for key, value in x.items()}
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        result = _copy.copy(x)
+    # What dataclasses.is_dataclass() asks; the module is imported where somebody has one.
+    if hasattr(type(x), "__dataclass_fields__"):
+        import copy
+        import dataclasses
+
+        result = copy.copy(x)
         for item in dataclasses.fields(x):
             object.__setattr__(result, item.name, _adapt(getattr(x, item.name), kind, move))
         return result

@@ -140,6 +140,8 @@ Interruptible::Interruptible(const Job& job) {
     mine.stop.store(job.dispatch.stop, std::memory_order_relaxed);
     mine.job.store(&job, std::memory_order_relaxed);
     running_job = &job;
+    // Either whoever stops the job finds this thread, or this thread finds the job stopped.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 Interruptible::~Interruptible() {
@@ -190,6 +192,7 @@ void Watchdog::forget(Job& job) {
 }
 
 void Watchdog::interrupt(const std::atomic<bool>& stop) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     const std::scoped_lock lock(mutex_);
     start();
     flags_.push_back(&stop);

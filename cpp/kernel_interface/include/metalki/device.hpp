@@ -67,6 +67,9 @@ public:
     /// The same with a time limit: false when work is still running.
     bool synchronize_for(std::chrono::nanoseconds timeout) const;
 
+    /// Queue::cancel for all queues of this device.
+    void cancel() const;
+
     const std::shared_ptr<detail::DeviceImpl>& impl() const { return impl_; }
     friend bool operator==(const Device& a, const Device& b) { return a.impl_ == b.impl_; }
 

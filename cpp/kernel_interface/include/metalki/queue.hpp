@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,14 +17,38 @@ namespace detail {
 class QueueImpl;
 }
 
+/// Which queue's work starts first where several wait for the device. Devices without priorities ignore it.
+enum class Priority : std::int8_t { low = -1, normal = 0, high = 1 };
+
+struct QueueOptions {
+    std::string label; ///< appears in messages and profiles
+    Priority priority = Priority::normal;
+    std::chrono::nanoseconds time_limit{0}; ///< see Queue::set_time_limit
+};
+
 /// An ordered stream of launches and copies. Cheap to copy; safe to share between threads.
 class METALKI_API Queue {
 public:
     explicit Queue(const Device& device, std::string_view label = {});
+    /// Throws ArgumentError as set_time_limit does.
+    Queue(const Device& device, const QueueOptions& options);
     explicit Queue(std::shared_ptr<detail::QueueImpl> impl) : impl_(std::move(impl)) {}
 
     Device device() const;
     const std::string& label() const;
+
+    Priority priority() const;
+    /// For what is given to the queue from now on.
+    void set_priority(Priority priority) const;
+
+    std::chrono::nanoseconds time_limit() const;
+    /// A launch that runs for longer is stopped, and the next wait throws DeviceError; 0 (the default): no limit. Throws
+    /// ArgumentError for a negative limit, and on devices that cannot stop kernels (Apple's Metal, which has limits of its
+    /// own).
+    void set_time_limit(std::chrono::nanoseconds limit) const;
+    /// Stops the running kernel and drops what waits in the queue; the next wait throws DeviceError. Does not wait. Where the
+    /// device cannot stop kernels, it does nothing.
+    void cancel() const;
 
     /// Waits for everything given to the queue so far. Throws DeviceError, once, when the device reported a fault.
     void synchronize() const;

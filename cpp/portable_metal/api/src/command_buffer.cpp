@@ -17,9 +17,11 @@ public:
     ObjectState* copy() const override {
         auto* other = new QueueDescriptorState;
         other->limit = limit;
+        other->log_state = log_state;
         return other;
     }
     NS::UInteger limit = 64;
+    Reference<LogStateState> log_state;
 };
 
 class BufferDescriptorState final : public ObjectState {
@@ -29,9 +31,11 @@ public:
         auto* other = new BufferDescriptorState;
         other->retains = retains;
         other->options = options;
+        other->log_state = log_state;
         return other;
     }
     bool retains = true;
+    Reference<LogStateState> log_state;
     MTL::CommandBufferErrorOption options = MTL::CommandBufferErrorOptionNone;
 };
 
@@ -58,6 +62,10 @@ bool can_commit(const CommandBufferState& buffer) {
 
 MTL::CommandBuffer* new_buffer(const MTL::CommandQueue* queue, bool retains) {
     return autoreleased<MTL::CommandBuffer>(new CommandBufferState(queue_of(queue), retains));
+}
+
+Reference<LogStateState> shared_log_state(const MTL::LogState* state) {
+    return state ? Reference<LogStateState>::share(&state_of<LogStateState>(state)) : Reference<LogStateState>();
 }
 
 template <class Encoder>
@@ -134,6 +142,13 @@ void CommandBufferState::keep(const ObjectState& object) {
     storage->retained.push_back(&object);
 }
 
+void CommandBufferState::use_log_state(const Reference<LogStateState>& state) {
+    if (!state)
+        return;
+    log_state = state;
+    log.configure(state->capacity, static_cast<compiler::LogTarget>(std::max<NS::Integer>(state->level, 1)));
+}
+
 QueueState::~QueueState() = default;
 
 } // namespace metalki::api
@@ -155,7 +170,10 @@ CommandQueue* Device::newCommandQueue(NS::UInteger maxCommandBufferCount) {
 CommandQueue* Device::newCommandQueue(const CommandQueueDescriptor* descriptor) {
     if (!require(descriptor, "MTL::Device::newCommandQueue", "descriptor is null"))
         return nullptr;
-    return newCommandQueue(descriptor->maxCommandBufferCount());
+    CommandQueue* queue = newCommandQueue(descriptor->maxCommandBufferCount());
+    if (queue)
+        queue_of(queue).log_state = state_of<QueueDescriptorState>(descriptor).log_state;
+    return queue;
 }
 
 CommandQueueDescriptor* CommandQueueDescriptor::alloc() {
@@ -171,13 +189,22 @@ void CommandQueueDescriptor::setMaxCommandBufferCount(NS::UInteger count) {
     state_of<QueueDescriptorState>(this).limit = count;
 }
 
+LogState* CommandQueueDescriptor::logState() const {
+    return autoreleased<LogState>(state_of<QueueDescriptorState>(this).log_state);
+}
+void CommandQueueDescriptor::setLogState(const LogState* logState) {
+    state_of<QueueDescriptorState>(this).log_state = shared_log_state(logState);
+}
+
 CommandBuffer* CommandQueue::commandBuffer() {
     return new_buffer(this, true);
 }
 CommandBuffer* CommandQueue::commandBuffer(const CommandBufferDescriptor* descriptor) {
     if (!require(descriptor, "MTL::CommandQueue::commandBuffer", "descriptor is null"))
         return nullptr;
-    return new_buffer(this, descriptor->retainedReferences());
+    CommandBuffer* buffer = new_buffer(this, descriptor->retainedReferences());
+    buffer_of(buffer).use_log_state(state_of<BufferDescriptorState>(descriptor).log_state);
+    return buffer;
 }
 CommandBuffer* CommandQueue::commandBufferWithUnretainedReferences() {
     return new_buffer(this, false);
@@ -201,6 +228,12 @@ CommandBufferDescriptor* CommandBufferDescriptor::init() {
 }
 CommandBufferErrorOption CommandBufferDescriptor::errorOptions() const {
     return state_of<BufferDescriptorState>(this).options;
+}
+LogState* CommandBufferDescriptor::logState() const {
+    return autoreleased<LogState>(state_of<BufferDescriptorState>(this).log_state);
+}
+void CommandBufferDescriptor::setLogState(const LogState* logState) {
+    state_of<BufferDescriptorState>(this).log_state = shared_log_state(logState);
 }
 bool CommandBufferDescriptor::retainedReferences() const {
     return state_of<BufferDescriptorState>(this).retains;
@@ -272,6 +305,18 @@ void CommandBuffer::enqueue() {
 void CommandBuffer::commit() {
     if (can_commit(buffer_of(this)))
         metalki::api::commit(buffer_of(this));
+}
+
+void Portable::setPriority(CommandQueue* queue, Priority priority) {
+    queue_of(queue).priority.store(static_cast<int>(priority), std::memory_order_relaxed);
+}
+
+void Portable::setTimeLimit(CommandQueue* queue, std::chrono::nanoseconds limit) {
+    queue_of(queue).time_limit.store(limit.count(), std::memory_order_relaxed);
+}
+
+void Portable::cancel(CommandQueue* queue) {
+    metalki::api::cancel(queue_of(queue));
 }
 
 bool Portable::commitAndRun(CommandBuffer* commandBuffer, std::chrono::nanoseconds limit) {

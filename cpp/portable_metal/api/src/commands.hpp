@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "device.hpp"
+#include "log_state.hpp"
 #include "texture.hpp"
 
 namespace metalki::api {
@@ -72,6 +73,7 @@ public:
     ~CommandBufferState() override;
     const char* class_name() const override { return "MTL::CommandBuffer"; }
     void keep(const ObjectState& object);
+    void use_log_state(const Reference<LogStateState>& state);
     void set_status(MTL::CommandBufferStatus value) {
         status.store(value, std::memory_order_release);
         status.notify_all();
@@ -83,11 +85,14 @@ public:
     const bool retains;
     std::atomic<NS::UInteger> status{MTL::CommandBufferStatusNotEnqueued};
     std::atomic<bool> finished{false}; // completed, and its handlers have run
+    std::atomic<bool> cancelled{false};
     bool committed = false, open_encoder = false, abandoned_encoder = false, scheduled = false;
     std::size_t next_command = 0;
     std::vector<MTL::HandlerFunction> scheduled_handlers, completed_handlers;
     std::string fault;
     NS::Error* error = nullptr;
+    Reference<LogStateState> log_state; // null: messages go to the standard streams
+    cpu::MessageLog log;
     double start = 0, end = 0;
     int debug_groups = 0;
     Reference<StringState> label;
@@ -105,6 +110,9 @@ public:
     std::deque<CommandBufferState*> completed; // wait for their handlers
     bool running_handlers = false;
     NS::UInteger limit = 64;
+    Reference<LogStateState> log_state;
+    std::atomic<int> priority{0};
+    std::atomic<std::int64_t> time_limit{0}; // nanoseconds; 0: none
     std::vector<std::unique_ptr<CommandStorage>> spare;
     Reference<StringState> label;
 };
@@ -138,6 +146,7 @@ bool commit_and_run(CommandBufferState& buffer, std::chrono::nanoseconds limit);
 void wait_completed(CommandBufferState& buffer);
 void resume(QueueState& queue); // an event that the parked queue waited for is there
 void wake_if_runnable(QueueState& queue);
+void cancel(QueueState& queue);
 bool forked_after_use();
 
 } // namespace metalki::api

@@ -102,6 +102,8 @@ void run_dispatch(CommandBufferState& buffer, const Command& command) {
                                       command.threadgroup_count};
     dispatch.grid = command.grid;
     dispatch.threadgroup = command.threadgroup;
+    dispatch.stop = &buffer.cancelled;
+    dispatch.time_limit = std::chrono::nanoseconds(buffer.queue->time_limit.load(std::memory_order_relaxed));
     if (command.kind == Command::Kind::dispatch_indirect) {
         std::uint32_t groups[3];
         std::memcpy(groups, command.source, sizeof groups);
@@ -134,17 +136,22 @@ bool run_command(CommandBufferState& buffer, const Command& command) {
             return true;
         {
             std::lock_guard lock(queue.mutex);
+            if (buffer.cancelled.load(std::memory_order_relaxed))
+                return true;
+            // Whoever goes on looks again: not only this event resumes a parked queue.
+            --buffer.next_command;
             queue.phase = QueueState::Phase::parked;
         }
         if (!command.event->reached_or_wait(command.size, queue))
             return false;
-        std::lock_guard lock(queue.mutex);
-        queue.phase = QueueState::Phase::running;
-        return true;
+        resume(queue);
+        return false;
     }
     default:
         break;
     }
+    if (buffer.cancelled.load(std::memory_order_relaxed) && buffer.fault.empty())
+        buffer.fault = "dropped: the queue was cancelled before this ran";
     if (!buffer.fault.empty())
         return true;
     if (command.kind == Command::Kind::copy)
@@ -238,7 +245,11 @@ void push_ready(QueueState& queue) {
     bool start_driver = false;
     {
         std::lock_guard lock(s.mutex);
-        s.ready.push_back(&queue);
+        const int priority = queue.priority.load(std::memory_order_relaxed);
+        const auto before = [&](const QueueState* other) {
+            return other->priority.load(std::memory_order_relaxed) >= priority;
+        };
+        s.ready.insert(std::find_if(s.ready.rbegin(), s.ready.rend(), before).base(), &queue);
         start_driver = s.idle == 0 && s.drivers < max_drivers && !s.stopping;
         if (start_driver)
             ++s.drivers;
@@ -396,6 +407,22 @@ void resume(QueueState& queue) {
         queue.phase = QueueState::Phase::ready;
     }
     push_ready(queue);
+}
+
+void cancel(QueueState& queue) {
+    bool parked = false;
+    {
+        std::lock_guard lock(queue.mutex);
+        for (CommandBufferState* buffer : queue.buffers) {
+            if (!buffer->committed)
+                continue;
+            buffer->cancelled.store(true, std::memory_order_relaxed);
+            executor().interrupt(buffer->cancelled);
+        }
+        parked = queue.phase == QueueState::Phase::parked;
+    }
+    if (parked)
+        resume(queue);
 }
 
 bool commit(CommandBufferState& buffer, bool run_here) {

@@ -44,7 +44,8 @@ public:
             CodeRange range;
             for (llvm::jitlink::Section& section : graph.sections()) {
                 const llvm::jitlink::SectionRange place(section);
-                if ((section.getMemProt() & llvm::orc::MemProt::Exec) == llvm::orc::MemProt::None || place.empty()) {
+                const auto protection = static_cast<unsigned>(section.getMemProt());
+                if ((protection & static_cast<unsigned>(llvm::orc::MemProt::Exec)) == 0 || place.empty()) {
                     continue;
                 }
                 range.begin = range.begin ? std::min(range.begin, place.getStart()) : place.getStart();

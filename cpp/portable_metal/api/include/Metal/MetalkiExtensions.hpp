@@ -8,6 +8,7 @@
 
 #include "MTLArgument.hpp"
 #include "MTLCommandBuffer.hpp"
+#include "MTLCommandQueue.hpp"
 #include "MTLDevice.hpp"
 #include "MTLLibrary.hpp"
 
@@ -36,6 +37,10 @@ METALKI_API NS::Array* functionConstants(const Library* library);
 // "llvm" or "asm" text of the code of a function. Throws std::runtime_error for other forms.
 METALKI_API std::string disassemble(const Function* function, const std::string& form);
 
+// What kernels print, as opposed to log, has this subsystem and this category when it comes to a log handler.
+inline constexpr const char* printSubsystem = "metalki";
+inline constexpr const char* printCategory = "print";
+
 // What a Binding does not tell of an argument.
 struct ArgumentFacts {
     std::string typeName;   // MSL spelling of the pointee: "float4", "packed_float3", "MyStruct", "atomic_uint"
@@ -43,6 +48,17 @@ struct ArgumentFacts {
     bool reference = false; // `constant T&` rather than a pointer: exactly one element is read
 };
 METALKI_API ArgumentFacts argumentFacts(const Binding* binding);
+
+// Command buffers of queues with a higher priority start first where several wait; running ones are not interrupted.
+enum class Priority { low = -1, normal = 0, high = 1 };
+METALKI_API void setPriority(CommandQueue* queue, Priority priority);
+
+// A dispatch of the queue that runs for longer is stopped, and its command buffer ends with an error; 0: no limit.
+METALKI_API void setTimeLimit(CommandQueue* queue, std::chrono::nanoseconds limit);
+
+// Stops what the queue runs and drops what has been committed so far: these command buffers end with an error, and events that
+// they signal are signalled. Does not wait for that.
+METALKI_API void cancel(CommandQueue* queue);
 
 // CommandBuffer::commit. When nothing else runs on the queue and the buffer's commands took less than `limit` altogether
 // when they last ran with the same arguments, they run on the calling thread, before the call returns. Result: whether the
