@@ -22,6 +22,7 @@
 #include "codegen/loader.hpp"
 #include "codegen/optimize.hpp"
 #include "codegen/synchronization_sites.hpp"
+#include "codegen/thread_context.hpp"
 #include "codegen/threadgroup_memory.hpp"
 #include "frontend/entry_points.hpp"
 #include "frontend/parse.hpp"
