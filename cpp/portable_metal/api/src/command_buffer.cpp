@@ -113,6 +113,7 @@ void CommandStorage::clear() {
 CommandBufferState::CommandBufferState(QueueState& owner, bool retains)
     : queue(Reference<QueueState>::share(&owner)), serial(next_serial.fetch_add(1, std::memory_order_relaxed)),
       retains(retains) {
+    use_log_state(owner.log_state);
     std::lock_guard lock(owner.mutex);
     if (owner.spare.empty()) {
         storage = std::make_unique<CommandStorage>();

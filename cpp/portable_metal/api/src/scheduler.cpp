@@ -102,6 +102,7 @@ void run_dispatch(CommandBufferState& buffer, const Command& command) {
                                       command.threadgroup_count};
     dispatch.grid = command.grid;
     dispatch.threadgroup = command.threadgroup;
+    dispatch.log = &buffer.log;
     dispatch.stop = &buffer.cancelled;
     dispatch.time_limit = std::chrono::nanoseconds(buffer.queue->time_limit.load(std::memory_order_relaxed));
     if (command.kind == Command::Kind::dispatch_indirect) {
@@ -221,6 +222,8 @@ void run_handlers(QueueState& queue) {
         lock.unlock();
         {
             ScopedPool pool;
+            if (!buffer->log.is_empty())
+                deliver_messages(*buffer);
             for (const auto& handler : buffer->completed_handlers)
                 call_handler(handler, *buffer);
             buffer->completed_handlers.clear();
@@ -292,7 +295,8 @@ void run_owned(QueueState& queue, const CommandBufferState* until) {
             queue.buffers.pop_front();
             if (queue.spare.size() < 8)
                 queue.spare.push_back(std::move(buffer->storage));
-            handlers = !buffer->completed_handlers.empty() || !queue.completed.empty() || queue.running_handlers;
+            handlers = !buffer->completed_handlers.empty() || !buffer->log.is_empty() || !queue.completed.empty() ||
+                       queue.running_handlers;
             if (handlers)
                 queue.completed.push_back(buffer.hand_out());
             more = runnable_head(queue) != nullptr;

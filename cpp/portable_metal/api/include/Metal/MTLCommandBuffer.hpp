@@ -14,6 +14,7 @@ class CommandQueue;
 class ComputeCommandEncoder;
 class Device;
 class Event;
+class LogState;
 
 enum CommandBufferStatus : NS::UInteger {
     CommandBufferStatusNotEnqueued = 0,
@@ -57,8 +58,11 @@ public:
     static CommandBufferDescriptor* alloc();
     CommandBufferDescriptor* init();
     CommandBufferErrorOption errorOptions() const;
+    // Null: that of the queue.
+    LogState* logState() const;
     bool retainedReferences() const;
     void setErrorOptions(CommandBufferErrorOption errorOptions);
+    void setLogState(const LogState* logState);
     void setRetainedReferences(bool retainedReferences);
 };
 

@@ -8,6 +8,7 @@ namespace MTL {
 class CommandBuffer;
 class CommandBufferDescriptor;
 class Device;
+class LogState;
 
 class METALKI_API CommandQueue : public NS::Referencing<CommandQueue> {
 public:
@@ -24,7 +25,9 @@ class METALKI_API CommandQueueDescriptor : public NS::Copying<CommandQueueDescri
 public:
     static CommandQueueDescriptor* alloc();
     CommandQueueDescriptor* init();
+    LogState* logState() const;
     NS::UInteger maxCommandBufferCount() const;
+    void setLogState(const LogState* logState);
     void setMaxCommandBufferCount(NS::UInteger maxCommandBufferCount);
 };
 

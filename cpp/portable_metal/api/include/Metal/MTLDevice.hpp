@@ -16,6 +16,8 @@ class CommandQueue;
 class CommandQueueDescriptor;
 class Event;
 class Fence;
+class LogState;
+class LogStateDescriptor;
 class SamplerDescriptor;
 class SamplerState;
 class SharedEvent;
@@ -135,6 +137,9 @@ public:
     Library* newLibrary(const NS::String* source, const CompileOptions* options, NS::Error** error);
     void newLibrary(const NS::String* pSource, const CompileOptions* pOptions,
                     const NewLibraryCompletionHandlerFunction& completionHandler);
+
+    // Null, with an error, for sizes out of range.
+    LogState* newLogState(const LogStateDescriptor* descriptor, NS::Error** error);
 
     SamplerState* newSamplerState(const SamplerDescriptor* descriptor);
     // Null when memory is short. New memory is zero.

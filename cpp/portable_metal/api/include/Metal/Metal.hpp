@@ -19,6 +19,7 @@
 #include "MTLFunctionConstantValues.hpp"
 #include "MTLGPUAddress.hpp"
 #include "MTLLibrary.hpp"
+#include "MTLLogState.hpp"
 #include "MTLPixelFormat.hpp"
 #include "MTLResource.hpp"
 #include "MTLSampler.hpp"
