@@ -1,0 +1,242 @@
+"""mk.broadcast: an MSL expression over broadcast arrays, one fused kernel per types and expression."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _core, _dtypes
+from .._array import Array
+from .._kernel import Kernel
+from ..errors import ArgumentError
+from . import _common as c
+from .geometry import Layout, broadcast_strides, contiguous_strides, layout, merged
+
+__all__ = ["broadcast"]
+
+# Names of the arrays that are given by position: x0, x1, ... and these.
+_POSITIONAL = ("xyzw", "abcdefgh")
+
+# C++ computes narrow integers in int and half with a float literal in float. The result goes back to the type that numpy
+# would give it, unless the expression's own type is another kind.
+_NARROWING = """
+template <typename R, typename N, bool small_integer, bool small_float> struct ki_narrowed { typedef R type; };
+template <typename N, bool f> struct ki_narrowed<int, N, true, f> { typedef N type; };
+template <typename N, bool i> struct ki_narrowed<float, N, i, true> { typedef N type; };
+"""
+
+
+class Operand(NamedTuple):
+    """An input of an element-wise kernel: an array with its steps, or a number (`strides` is None)."""
+
+    name: str
+    value: Any
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...] | None
+    offset: int = 0
+
+
+def broadcast(expr: str, *arrays: Any, out: Array | None = None, dtype: Any = None, **named: Any) -> Array:
+    """Computes the MSL expression `expr` for every element of the broadcast arrays and scalars, in one pass.
+
+    Arrays given by keyword have that name in the expression; those given by position are x0, x1, ..., and also x, y, z, w or
+    a, b, c, .... The result has the broadcast shape. Its dtype is `dtype` or that of `out`; without them it is the
+    expression's type in MSL, where integers below 32 bits and half stay what they are although C++ promotes them. Python
+    scalars take the arrays' type as numpy has it. Raises ArgumentError for shapes that do not go together and CompileError
+    for an expression that is none."""
+    values = _named(expr, arrays, named)
+    if not values:
+        raise ArgumentError("broadcast: at least one array or scalar is expected, none was given")
+    shapes = [v.shape for v in values.values() if isinstance(v, Array)]
+    shape = c.broadcast_shapes(shapes, "broadcast")
+    if out is not None:
+        c.check_out(out, shape if shapes else out.shape, None, "broadcast")
+        shape = out.shape
+    wanted = None if dtype is None else _dtypes.normalize(dtype, "broadcast")
+    if out is not None:
+        if wanted is not None and wanted != out.dtype:
+            raise ArgumentError(f"broadcast: out has dtype {out.dtype}, dtype {wanted} was asked for")
+        wanted = out.dtype
+    return run(expr, operands(values, shape, "broadcast"), shape, wanted, out)
+
+
+def _named(expr: str, arrays: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(expr, str):
+        raise ArgumentError(f"broadcast: the expression is a str, {type(expr).__name__} was given")
+    words = set(re.findall(r"[A-Za-z_]\w*", expr))
+    values: dict[str, Any] = {}
+    for i, value in enumerate(arrays):
+        names = [f"x{i}", *(letters[i] for letters in _POSITIONAL if i < len(letters))]
+        found = next((n for n in names if n in words and n not in named and n not in values), f"x{i}")
+        values[found] = value
+    for name, value in named.items():
+        if not name.isidentifier() or not name.isascii():
+            raise ArgumentError(f"broadcast: {name!r} is no name that a kernel can have")
+        values[name] = value
+    return {k: v if c.is_scalar(v) else c.as_operand(v, "broadcast") for k, v in values.items()}
+
+
+def operands(values: dict[str, Any], shape: tuple[int, ...], what: str) -> list[Operand]:
+    """The inputs, arrays broadcast to `shape`, scalars in numpy's type for them."""
+    common = None
+    result = []
+    for name, value in values.items():
+        if isinstance(value, Array):
+            result.append(Operand(name, value, value.dtype, broadcast_strides(value.shape, shape)))
+            continue
+        if isinstance(value, np.generic) and not isinstance(value, (float, np.bool_)):
+            result.append(Operand(name, value, value.dtype, None))
+            continue
+        if common is None:
+            common = [v.dtype for v in values.values() if isinstance(v, Array)]
+            common = [c.promote(common, what)] if common else []
+        value = value.item() if isinstance(value, np.generic) else value
+        kind = c.result_type([*common, value], what)
+        if isinstance(value, bool):
+            kind = c.BOOL
+        result.append(Operand(name, c.check_scalar(value, kind, what), kind, None))
+    return result
+
+
+class Plan(NamedTuple):
+    """A compiled element-wise kernel and its grid."""
+
+    kernel: Kernel
+    result: np.dtype[Any]
+    parameter: bytes | None
+    ndrange: tuple[int, ...]
+
+
+def run(
+    expr: str,
+    inputs: list[Operand],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any] | None,
+    out: Array | None = None,
+    *,
+    out_strides: tuple[int, ...] | None = None,
+    out_offset: int = 0,
+    prelude: str = "",
+) -> Array:
+    """Launches `expr` over `inputs`; the result goes to `out`, or to a new array of `shape`."""
+    like = next((o.value for o in inputs if o.strides is not None), out)
+    if out is not None and any(_overlaps(out, o, out_strides) for o in inputs):
+        out = _copied(run(expr, inputs, shape, dtype or out.dtype, prelude=prelude), out, out_strides, out_offset)
+        return out
+    device = like.device if like is not None else None
+    key = (
+        expr,
+        prelude,
+        shape,
+        dtype,
+        out_strides,
+        out_offset,
+        device,
+        tuple([(o.name, o.dtype, o.strides, o.offset) for o in inputs]),
+    )
+    plan = c._cache.get(key)
+    if plan is None:
+        plan = c.cached(key, lambda: _plan(expr, inputs, shape, dtype, out_strides, out_offset, prelude))
+    if out is None:
+        out = c.result_like(shape, plan.result, like)
+    if out.size == 0 or 0 in shape:
+        return out
+    arguments = [out, *[o.value for o in inputs]]
+    if plan.parameter is not None:
+        arguments.append(plan.parameter)
+    plan.kernel(*arguments, ndrange=plan.ndrange)
+    return out
+
+
+def _overlaps(out: Array, o: Operand, out_strides: tuple[int, ...] | None) -> bool:
+    """Whether writing to `out` would change what other threads still read: the same memory at other indices."""
+    if o.strides is None:
+        return False
+    start, end = out.gpu_address, out.gpu_address + out.nbytes
+    if o.value.gpu_address >= end or o.value.gpu_address + o.value.nbytes <= start:
+        return False
+    if o.value.gpu_address == start and o.dtype == out.dtype and o.offset == 0 and out_strides is None:
+        own = contiguous_strides(out.shape)
+        return any(a != b for a, b, size in zip(o.strides, own, out.shape, strict=True) if size > 1)
+    return True
+
+
+def _copied(result: Array, out: Array, out_strides: tuple[int, ...] | None, out_offset: int) -> Array:
+    moved = [Operand("x", result, result.dtype, contiguous_strides(result.shape))]
+    return run("x", moved, result.shape, out.dtype, out, out_strides=out_strides, out_offset=out_offset)
+
+
+def _plan(
+    expr: str,
+    inputs: list[Operand],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any] | None,
+    out_strides: tuple[int, ...] | None,
+    out_offset: int,
+    prelude: str,
+) -> Plan:
+    arrays = [o for o in inputs if o.strides is not None]
+    steps = [out_strides if out_strides is not None else contiguous_strides(shape), *[o.strides for o in arrays]]
+    sizes = [1 if s == 0 else s for s in shape]  # an empty result still needs its dtype
+    geometry = merged(sizes, [s or () for s in steps], [out_offset, *[o.offset for o in arrays]])
+    where = layout(geometry)
+    names = tuple((o.name, o.dtype, o.strides is None) for o in inputs)
+    kernel = c.cached(
+        ("map", expr, prelude, names, dtype, where.key, _core_device(inputs)),
+        lambda: c.compiled(source(expr, inputs, dtype, where, prelude), "ki_map"),
+    )
+    found = kernel.arguments[0].dtype
+    if found is None:
+        raise ArgumentError(
+            f"broadcast: the expression {expr!r} gives {kernel.arguments[0].type_name}, which is no number"
+        )
+    return Plan(kernel, found, where.parameter, where.ndrange)
+
+
+def _core_device(inputs: list[Operand]) -> _core.Device | None:
+    return next((o.value.device for o in inputs if o.strides is not None), None)
+
+
+def source(expr: str, inputs: list[Operand], dtype: np.dtype[Any] | None, where: Layout, prelude: str) -> str:
+    """The kernel's text."""
+    types = [c.msl(o.dtype, "broadcast") for o in inputs]
+    parameters = ", ".join(f"{t} {o.name}" for o, t in zip(inputs, types, strict=True))
+    text = [c.PRELUDE, where.declaration, prelude]
+    text.append(f"inline auto ki_f({parameters}) {{ return ({expr}); }}\n")
+    made = f"decltype(ki_f({', '.join(f'{t}()' for t in types)}))"
+    if dtype is not None:
+        text.append(f"typedef {c.msl(dtype, 'broadcast')} ki_o;\n")
+    else:
+        text.append(_NARROWING)
+        array_types = [o.dtype for o in inputs if o.strides is not None] or [o.dtype for o in inputs]
+        narrow, integer, small = _narrow(array_types)
+        text.append(f"typedef ki_narrowed<{made}, {narrow}, {integer}, {small}>::type ki_o;\n")
+    arguments, loads, count = [], [], 0
+    for k, (o, t) in enumerate(zip(inputs, types, strict=True)):
+        if o.strides is None:
+            arguments.append(f"constant {t}& ki_p{k}")
+            loads.append(f"ki_p{k}")
+        else:
+            count += 1
+            arguments.append(f"device const {t}* ki_p{k}")
+            loads.append(f"ki_p{k}[i{count}]")
+    geometry = [] if where.parameter is None else ["constant ki_geometry& g"]
+    signature = ", ".join(["device ki_o* ki_out", *arguments, *geometry, where.position])
+    text.append(
+        f"kernel void ki_map({signature}) {{\n    {where.statements}\n    ki_out[i0] = (ki_o)ki_f({', '.join(loads)});\n}}\n"
+    )
+    return "".join(text)
+
+
+def _narrow(dtypes: list[np.dtype[Any]]) -> tuple[str, str, str]:
+    """The inputs' common type, and whether C++ would widen it as an integer or as a float."""
+    try:
+        common = c.promote(dtypes, "broadcast")
+    except ArgumentError:
+        return "float", "false", "false"
+    integer = common.kind in "iu" and common.itemsize < 4
+    small = c.is_float(common) and common.itemsize < 4
+    return c.msl(common, "broadcast"), str(integer).lower(), str(small).lower()

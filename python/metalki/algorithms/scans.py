@@ -1,0 +1,262 @@
+"""mk.accumulate and cumulative_sum: running reductions along an axis.
+
+Reduce, then scan: the totals of chunks, a scan of these, and a scan of every chunk that starts at its total; three
+launches and two readings of the data (Sengupta et al., "Scan primitives for GPU computing", 2007; Merrill and Grimshaw,
+"Parallel scan for stream architectures", 2009). Inside a SIMD-group the scan is Hillis and Steele's ("Data parallel
+algorithms", 1986). Elements are combined in order, so an operator need not commute.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._array import Array
+from .._kernel import Kernel
+from ..errors import ArgumentError
+from . import _common as c
+from . import reductions as r
+
+__all__ = ["accumulate", "cumulative_prod", "cumulative_sum"]
+
+DType = np.dtype[Any]
+
+_CHUNK = 8192
+_MOST_CHUNKS = 512
+_COLUMNS = 4
+
+# SIMD-groups walk rows of `inner` elements, 32 / inner rows a step; with inner = 1 that is 32 elements of a row.
+_ALONG = """
+template <typename T> inline T ki_shift_up(T v, ushort n) { return simd_shuffle_up(v, n); }
+template <> inline long ki_shift_up(long v, ushort n) { return as_type<long>(simd_shuffle_up(as_type<uint2>(v), n)); }
+template <> inline ulong ki_shift_up(ulong v, ushort n) { return as_type<ulong>(simd_shuffle_up(as_type<uint2>(v), n)); }
+template <typename T> inline T ki_from(T v, ushort n) { return simd_shuffle(v, n); }
+template <> inline long ki_from(long v, ushort n) { return as_type<long>(simd_shuffle(as_type<uint2>(v), n)); }
+template <> inline ulong ki_from(ulong v, ushort n) { return as_type<ulong>(simd_shuffle(as_type<uint2>(v), n)); }
+
+kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
+                    constant ix& length, constant ix& chunk, constant uint& width,
+                    uint2 group [[threadgroup_position_in_grid]], uint2 groups [[threadgroups_per_grid]],
+                    uint lane_index [[thread_index_in_simdgroup]]) {
+    const ushort lane = lane_index;
+#if KI_SINGLE
+    const ushort inner = 1, step = 32, column = 0;
+#else
+    const ushort inner = width, step = 32 / inner * inner, column = lane % inner;
+#endif
+    const ix start = (ix)group.y * length, first = start + (ix)group.x * chunk;
+    const ix last = min(first + chunk, start + length);
+    const ix own = ((ix)group.y * groups.x + group.x) * inner + column;
+#if KI_TOTALS && !KI_ORDERED
+    ki_a v = identity;
+    ix at = first;
+    if (lane < step) {
+#if KI_SINGLE
+        ki_a v1 = identity, v2 = identity, v3 = identity;
+        for (; at + 128 <= last; at += 128) {
+            v = ki_op(v, KI_LOAD(at + lane));
+            v1 = ki_op(v1, KI_LOAD(at + lane + 32));
+            v2 = ki_op(v2, KI_LOAD(at + lane + 64));
+            v3 = ki_op(v3, KI_LOAD(at + lane + 96));
+        }
+        v = ki_op(ki_op(v, v1), ki_op(v2, v3));
+#endif
+        for (; at < last; at += step)
+            if (at + lane < last) v = ki_op(v, KI_LOAD(at + lane));
+    }
+    for (ushort n = inner; n < 32; n *= 2) {
+        const ki_a other = ki_shift_up(v, n);
+        if (lane >= n) v = ki_op(other, v);
+    }
+    if (lane >= step - inner && lane < step) out[own] = (ki_s)v;
+#else
+    ki_a carry = KI_STARTS ? starts[own] : identity;
+    for (ix at = first; at < last; at += step) {
+        const bool inside = lane < step && at + lane < last;
+        ki_a v = inside ? KI_LOAD(at + lane) : identity;
+        for (ushort n = inner; n < 32; n *= 2) {
+            const ki_a other = ki_shift_up(v, n);
+            if (lane >= n) v = ki_op(other, v);
+        }
+#if !KI_TOTALS
+#if KI_EXCLUSIVE
+        const ki_a before = ki_shift_up(v, inner);
+        if (inside) out[at + lane] = (ki_s)(lane < inner ? carry : ki_op(carry, before));
+#else
+        if (inside) out[at + lane] = (ki_s)ki_op(carry, v);
+#endif
+#endif
+        carry = ki_op(carry, ki_from(v, step - inner + column));
+    }
+#if KI_TOTALS
+    if (lane < inner) out[own] = (ki_s)carry;
+#endif
+#endif
+}
+"""
+
+# Lanes follow neighbouring columns down a chunk of the axis.
+_DOWN = """
+template <bool full>
+inline void ki_down(device ki_s* out, device const ki_t* x, device const ki_a* starts, ki_a identity, ix inner, ix count,
+                    ix at, ix column, ix own) {
+    ki_a v[KI_COLUMNS];
+    for (int j = 0; j < KI_COLUMNS; ++j)
+        v[j] = KI_STARTS && (full || column + 32 * j < inner) ? starts[own + 32 * j] : identity;
+    for (ix i = 0; i < count; ++i, at += inner)
+        for (int j = 0; j < KI_COLUMNS; ++j)
+            if (full || column + 32 * j < inner) {
+                const ki_a before = v[j];
+                v[j] = ki_op(v[j], KI_LOAD(at + 32 * j));
+#if !KI_TOTALS
+                out[at + 32 * j] = (ki_s)(KI_EXCLUSIVE ? before : v[j]);
+#endif
+            }
+#if KI_TOTALS
+    for (int j = 0; j < KI_COLUMNS; ++j)
+        if (full || column + 32 * j < inner) out[own + 32 * j] = (ki_s)v[j];
+#endif
+}
+kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
+                    constant ix& length, constant ix& chunk, constant ix& inner,
+                    uint3 group [[threadgroup_position_in_grid]], uint3 groups [[threadgroups_per_grid]],
+                    uint lane [[thread_index_in_simdgroup]]) {
+    const ix row = (ix)group.y * chunk, block = (ix)group.x * 32 * KI_COLUMNS, column = block + lane;
+    const ix count = min(chunk, length - row), at = ((ix)group.z * length + row) * inner + column;
+    const ix own = ((ix)group.z * groups.y + group.y) * inner + column;
+    if (block + 32 * KI_COLUMNS <= inner)
+        ki_down<true>(out, x, starts, identity, inner, count, at, column, own);
+    else
+        ki_down<false>(out, x, starts, identity, inner, count, at, column, own);
+}
+"""
+
+
+class _Types(NamedTuple):
+    op: str
+    element: DType
+    acc: DType
+    out: DType
+
+
+def _source(types: _Types, down: bool, totals: bool, starts: bool, exclusive: bool, single: bool, wide: bool) -> str:
+    op = types.op
+    truth = r._CLASS.get(op) == "truth"
+    user_bool = op not in r.OPERATORS and types.out == c.BOOL
+    names = {"t": types.element, "a": types.acc, "s": types.acc if totals else types.out}
+    text = [c.PRELUDE, f"typedef {'long' if wide else 'int'} ix;\n", r.HELPERS]
+    text += [f"typedef {c.msl(d, 'accumulate')} ki_{n};\n" for n, d in names.items()]
+    operand = "bool" if user_bool else "ki_a"
+    text.append(f"inline ki_a ki_op({operand} a, {operand} b) {{ return (ki_a)({r._expression(op)}); }}\n")
+    text.append(f"#define KI_LOAD(i) ((ki_a)(x[i]{' != 0' if truth else ''}))\n")
+    flags = {"ORDERED": op not in r.OPERATORS, "TOTALS": totals, "STARTS": starts, "EXCLUSIVE": exclusive}
+    text += [f"#define KI_{n} {int(v)}\n" for n, v in {**flags, "SINGLE": single, "COLUMNS": _COLUMNS}.items()]
+    return "".join([*text, _DOWN if down else _ALONG])
+
+
+def _kernel(types: _Types, *flags: bool, device: Any) -> Kernel:
+    kernel: Kernel = c.cached(("scan", types, flags, device), lambda: c.compiled(_source(types, *flags), "ki_scan"))
+    return kernel
+
+
+def _scan(
+    x: Array, types: _Types, outer: int, length: int, inner: int, neutral: Any, exclusive: bool, out: Array
+) -> None:
+    """Scans the middle of (outer, length, inner) of `x` into `out`."""
+    down = inner > 16
+    wide = outer * length * inner >= c.NARROW - 1024
+    if down:
+        blocks = -(-inner // (32 * _COLUMNS))
+        chunks = 1 if blocks * outer >= 32 else min(-(-length // 64), max(1, 64 // (blocks * outer)))
+        chunk = -(-length // chunks)
+        unit = 1
+    else:
+        rows = 32 // inner
+        chunks = min(-(-length * inner // _CHUNK), max(1, _MOST_CHUNKS // outer))
+        chunk = -(-length // chunks)
+        chunk = -(-chunk // rows) * rows
+        unit, blocks = inner, 1
+    chunks = -(-length // chunk)
+    if down:
+        numbers: tuple[int, ...] = (length, chunk, inner)
+        grid: tuple[int, ...] = (blocks, chunks, outer)
+    else:
+        numbers = (length * unit, chunk * unit, inner)
+        grid = (chunks, outer)
+    starts = x
+    if chunks > 1:
+        totals = c.result_like((outer * chunks * inner,), types.acc, x)
+        first = _kernel(types, down, True, False, False, inner == 1, wide, device=x.device)
+        unused = c.result_like((1,), types.acc, x)
+        first(totals, x, unused, neutral, *numbers, numworkgroups=grid, workgroupsize=32)
+        starts = c.result_like((outer * chunks * inner,), types.acc, x)
+        own = types._replace(element=types.acc, out=types.acc)
+        if r._CLASS.get(types.op) == "truth":
+            own = own._replace(op={"&&": "&", "||": "|"}[types.op])
+        _scan(totals, own, outer, chunks, inner, neutral, True, starts)
+    else:
+        starts = c.result_like((1,), types.acc, x)
+    kernel = _kernel(types, down, False, chunks > 1, exclusive, inner == 1, wide, device=x.device)
+    kernel(out, x, starts, neutral, *numbers, numworkgroups=grid, workgroupsize=32)
+
+
+def accumulate(
+    op: str, x: Any, axis: Any = None, exclusive: bool = False, *, init: Any = None, dtype: Any = None
+) -> Array:
+    """The running reduction of `x` along `axis` with `op`, one of mk.reduce's or an associative MSL expression of a and b
+    whose neutral element is `init`. With `exclusive` an element holds what comes before it, the first the neutral element.
+
+    Without an axis `x` is taken as one row, as numpy does. The result has the shape of `x` and mk.reduce's dtype.
+    Raises AxisError as numpy does."""
+    r._checked_operator(op, init, "accumulate")
+    value = c.as_operand(x, "accumulate")
+    r._check_kind(op, value.dtype)
+    if axis is None:
+        value, axis = value.reshape(-1), 0
+    at = c.normal_axis(axis, value.ndim)
+    acc, out_type = r._element_types(op, value.dtype)
+    if dtype is not None:
+        from .._dtypes import normalize
+
+        out_type = normalize(dtype, "accumulate")
+        acc = r._element_types("min", out_type)[0]
+    out = c.result_like(value.shape, out_type, value)
+    if value.size == 0:
+        return out
+    neutral = init if op not in r.OPERATORS else r.identity(op, acc)
+    if op not in r.OPERATORS:
+        neutral = c.check_scalar(neutral, acc, "accumulate")
+    shape = value.shape
+    types = _Types(op, value.dtype, acc, out_type)
+    _scan(value, types, c.elements(shape[:at]), shape[at], c.elements(shape[at + 1 :]), neutral, bool(exclusive), out)
+    return out
+
+
+def _cumulative(op: str, x: Any, axis: Any, dtype: Any, include_initial: bool, what: str) -> Array:
+    value = c.as_operand(x, what)
+    if axis is None:
+        if value.ndim > 1:
+            raise ArgumentError(f"{what}: axis is needed for more than one axis, the array has {value.ndim}")
+        axis = 0
+    if value.ndim == 0:
+        value = value.reshape(1)
+    result = accumulate(op, value, axis, dtype=dtype)
+    if not include_initial:
+        return result
+    from .._array import full
+    from .arranging import concatenate
+
+    at = c.normal_axis(axis, value.ndim)
+    shape = tuple(1 if i == at else n for i, n in enumerate(value.shape))
+    return concatenate([full(shape, r.identity(op, c.INT64), result.dtype, device=result.device), result], axis=at)
+
+
+def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The running sum along `axis`, in the dtypes of mk.sum; with `include_initial` a zero comes first."""
+    return _cumulative("+", x, axis, dtype, include_initial, "cumulative_sum")
+
+
+def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The running product along `axis`, in the dtypes of mk.prod; with `include_initial` a one comes first."""
+    return _cumulative("*", x, axis, dtype, include_initial, "cumulative_prod")
