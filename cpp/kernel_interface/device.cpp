@@ -7,6 +7,7 @@
 
 #include "kernel_interface/backend.hpp"
 #include "kernel_interface/device_header.hpp"
+#include "kernel_interface/messages.hpp"
 #include "kernel_interface/process.hpp"
 
 namespace metalki {
@@ -163,12 +164,12 @@ Library Device::compile(std::string_view source, const CompileOptions& options) 
 
 void Device::synchronize() const {
     detail::use_device();
-    wait_for_all(*impl_, std::nullopt);
+    detail::wait_and_deliver(nullptr, [&] { return wait_for_all(*impl_, std::nullopt); });
 }
 
 bool Device::synchronize_for(std::chrono::nanoseconds timeout) const {
     detail::use_device();
-    return wait_for_all(*impl_, std::chrono::steady_clock::now() + timeout);
+    return detail::wait_and_deliver(nullptr, [&] { return wait_for_all(*impl_, std::chrono::steady_clock::now() + timeout); });
 }
 
 void Device::cancel() const {

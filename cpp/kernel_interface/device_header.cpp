@@ -8,8 +8,15 @@ constexpr std::string_view text = R"msl(
 #ifndef METALKI_KERNEL_INTERFACE
 #define METALKI_KERNEL_INTERFACE
 #include <metal_stdlib>
+#if __METAL_VERSION__ >= 320
+#include <metal_logging>
+#endif
 
 namespace ki {
+
+#if __METAL_VERSION__ >= 320
+constant metal::os_log print_log("metalki", "print");
+#endif
 
 // Where the running thread is. Indices count from 0, sizes are those of this launch; x varies fastest.
 struct thread_place {
@@ -35,6 +42,13 @@ struct thread_place {
 
     void barrier() const thread { metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup | metal::mem_flags::mem_device); }
     void sub_group_barrier() const thread { metal::simdgroup_barrier(metal::mem_flags::mem_threadgroup | metal::mem_flags::mem_device); }
+
+    // print("i = %d\n", i): formatted as by printf. What the format leaves over follows: print("i = ", i, "\n").
+#if defined(__METALKI_PORTABLE__)
+    template <typename... T> void print(T... values) const thread { metal::__print_values(values...); }
+#elif __METAL_VERSION__ >= 320
+    template <typename... T> void print(constant char* format, T... values) const thread { print_log.log(format, values...); }
+#endif
 
     // The value of the thread `offset` places further in the sub-group.
     template <typename T> T shfl_down(T value, uint offset) const thread { return metal::simd_shuffle_down(value, (ushort)offset); }

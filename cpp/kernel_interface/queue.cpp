@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernel_interface/backend.hpp"
+#include "kernel_interface/messages.hpp"
 #include "kernel_interface/process.hpp"
 
 namespace metalki {
@@ -48,11 +49,12 @@ void Queue::cancel() const {
 }
 void Queue::synchronize() const {
     detail::use_device();
-    impl_->synchronize(std::nullopt);
+    detail::wait_and_deliver(impl_.get(), [&] { return impl_->synchronize(std::nullopt); });
 }
 bool Queue::synchronize_for(std::chrono::nanoseconds timeout) const {
     detail::use_device();
-    return impl_->synchronize(std::chrono::steady_clock::now() + timeout);
+    return detail::wait_and_deliver(impl_.get(),
+                                    [&] { return impl_->synchronize(std::chrono::steady_clock::now() + timeout); });
 }
 void Queue::flush() const {
     detail::use_device();

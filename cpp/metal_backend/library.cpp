@@ -1,4 +1,5 @@
 // Compiled sources, function constants and pipelines.
+#include "metal_backend/messages.hpp"
 #include "metal_backend/objects.hpp"
 
 namespace metalki::metal {
@@ -58,6 +59,7 @@ NS::SharedPtr<MTL::CompileOptions> make_options(const CompileOptions& options) {
 NS::SharedPtr<MTL::Library> new_library(MTL::Device& device, const detail::Program& program, const CompileOptions& options,
                                         NS::Error** error) {
     NS::SharedPtr<MTL::CompileOptions> metal_options = make_options(options);
+    metal_options->setEnableLogging(!METALKI_EXTENDED_METAL && may_print(program.inlined));
 #if METALKI_EXTENDED_METAL
     NS::SharedPtr<NS::String> text = make_string(program.source);
 #else
@@ -104,6 +106,7 @@ std::shared_ptr<detail::LibraryImpl> MetalDevice::compile(const detail::Program&
     if (error)
         made->warnings = read_diagnostics(error, made->source);
     made->device = shared_from_this();
+    made->may_print = !METALKI_EXTENDED_METAL && may_print(program.inlined);
     const NS::Array* names = made->library->functionNames();
     for (NS::UInteger i = 0; i < names->count(); ++i)
         made->function_names.push_back(to_string(names->object<NS::String>(i)));
@@ -168,6 +171,11 @@ std::shared_ptr<const detail::KernelImpl> MetalLibrary::make_kernel(const std::s
     if (!made->pipeline)
         fail_to_specialise(error, source, function);
     made->function = specialised;
+#if METALKI_EXTENDED_METAL
+    made->prints = MTL::Portable::printsMessages(made->pipeline.get());
+#else
+    made->prints = may_print;
+#endif
     made->device = device;
     made->library = shared_from_this();
     made->name = function;

@@ -51,6 +51,7 @@ public:
     NS::SharedPtr<MTL::Function> function;
     NS::SharedPtr<MTL::ComputePipelineState> pipeline;
     std::shared_ptr<detail::LibraryImpl> library;
+    bool prints = false; // or may, where the device does not tell
 };
 
 class MetalLibrary final : public detail::LibraryImpl, public std::enable_shared_from_this<MetalLibrary> {
@@ -61,6 +62,7 @@ public:
                                                           std::span<const detail::ConstantBytes> constants) override;
 
     NS::SharedPtr<MTL::Library> library;
+    bool may_print = false; // for compilers that do not tell of single kernels
 
 private:
     std::mutex constants_mutex_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernel_interface/messages.hpp"
+#include "metal_backend/messages.hpp"
 #include "metal_backend/texture.hpp"
 
 namespace metalki::metal {
@@ -83,7 +85,17 @@ MetalQueue::~MetalQueue() {
         metal_.keep_error(std::move(error_));
 }
 
-MetalQueue::Batch& MetalQueue::open_batch() {
+NS::SharedPtr<MTL::CommandBuffer> MetalQueue::new_commands(bool prints) {
+    if (!prints)
+        return NS::RetainPtr(queue_->commandBuffer());
+    if (!log_state_)
+        log_state_ = make_log_state(*metal_.device.get(), this);
+    auto descriptor = NS::TransferPtr(MTL::CommandBufferDescriptor::alloc()->init());
+    descriptor->setLogState(log_state_.get());
+    return NS::RetainPtr(queue_->commandBuffer(descriptor.get()));
+}
+
+MetalQueue::Batch& MetalQueue::open_batch(bool prints) {
     if (open_)
         return *open_;
     AutoreleaseScope scope;
@@ -97,9 +109,12 @@ MetalQueue::Batch& MetalQueue::open_batch() {
     }
     if (!batch)
         batch = std::make_unique<Batch>();
-    batch->commands = NS::RetainPtr(queue_->commandBuffer());
+    batch->commands = new_commands(prints);
     if (!batch->commands)
         throw LaunchError("queue \"" + label + "\": the device gives no command buffer");
+    batch->prints = prints;
+    if (prints)
+        detail::expect_messages();
     open_ = std::move(batch);
     ++opened_;
     if (!watched_) {
@@ -108,6 +123,14 @@ MetalQueue::Batch& MetalQueue::open_batch() {
         idle_looks_ = 0;
     }
     return *open_;
+}
+
+// Logs cost time on some devices: only command buffers with kernels that print have one.
+void MetalQueue::open_printing_batch() {
+    if (open_ && open_->prints)
+        return;
+    commit();
+    open_batch(true);
 }
 
 MTL::ComputeCommandEncoder* MetalQueue::compute_encoder() {
@@ -220,6 +243,8 @@ void MetalQueue::finished(std::unique_ptr<Batch> batch, MTL::CommandBuffer* comm
     batch->kernels.clear();
     batch->pipeline = nullptr;
     batch->count = 0;
+    if (std::exchange(batch->prints, false))
+        detail::messages_came();
     std::lock_guard lock(done_mutex_);
     if (error_.empty())
         error_ = std::move(error);
@@ -258,8 +283,10 @@ void MetalQueue::encode_arguments(MTL::ComputeCommandEncoder& encoder, const det
 }
 
 void MetalQueue::encode(const detail::Launch& launch) {
-    MTL::ComputeCommandEncoder* encoder = compute_encoder();
     const auto& kernel = static_cast<const MetalKernel&>(*launch.kernel);
+    if (kernel.prints) [[unlikely]]
+        open_printing_batch();
+    MTL::ComputeCommandEncoder* encoder = compute_encoder();
     if (open_->pipeline != kernel.pipeline.get()) {
         encoder->setComputePipelineState(kernel.pipeline.get());
         open_->pipeline = kernel.pipeline.get();

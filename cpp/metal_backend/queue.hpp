@@ -37,6 +37,7 @@ private:
         NS::SharedPtr<MTL::BlitCommandEncoder> blit;
         const MTL::ComputePipelineState* pipeline = nullptr; // bound to `compute`
         unsigned count = 0;
+        bool prints = false; // its command buffer has a log state
         std::vector<std::shared_ptr<const detail::KernelImpl>> kernels;
         std::vector<std::function<void()>> callbacks;
         std::shared_ptr<MetalQueue> queue;            // while the device has it
@@ -45,7 +46,9 @@ private:
     };
 
     // These need encode_mutex_.
-    Batch& open_batch();
+    Batch& open_batch(bool prints = false);
+    void open_printing_batch();
+    NS::SharedPtr<MTL::CommandBuffer> new_commands(bool prints);
     MTL::ComputeCommandEncoder* compute_encoder();
     MTL::BlitCommandEncoder* blit_encoder();
     void end_encoding();
@@ -64,6 +67,7 @@ private:
 
     MetalDevice& metal_;
     NS::SharedPtr<MTL::CommandQueue> queue_;
+    NS::SharedPtr<MTL::LogState> log_state_; // made for the first kernel that prints
 
     std::mutex encode_mutex_;
     std::unique_ptr<Batch> open_;

@@ -155,10 +155,11 @@ struct KernelCode {
     ThreadEntry run_thread = nullptr;           // set when synchronizes
     bool synchronizes = false;                  // uses barriers or SIMD-group functions
     std::size_t static_threadgroup_memory = 0;  // bytes
+    bool prints = false;                        // calls __metalki_rt_log
     std::size_t stack_size = 0;                 // bytes one thread may need, call frames of libm not counted
     const void* code_begin = nullptr;           // all of its machine code; null: not known
     const void* code_end = nullptr;
-    std::shared_ptr<const void> keep_alive;     // owns the pages of the code
+    std::shared_ptr<const void> keep_alive; // owns the pages of the code
 };
 
 // A compiled translation unit. Immutable and safe to use from several threads.

@@ -21,6 +21,7 @@
 #include "codegen/kernel_module.hpp"
 #include "codegen/loader.hpp"
 #include "codegen/optimize.hpp"
+#include "codegen/runtime_names.hpp"
 #include "codegen/synchronization_sites.hpp"
 #include "codegen/thread_context.hpp"
 #include "codegen/threadgroup_memory.hpp"
@@ -256,6 +257,7 @@ std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view fu
     code->synchronizes = compiled->synchronizes;
     code->static_threadgroup_memory = compiled->threadgroup_memory;
     code->stack_size = compiled->stack_size;
+    code->prints = compiled->object.find(runtime::rt_log) != std::string::npos; // in its table of symbols
     if (code->synchronizes) {
         code->run_thread = reinterpret_cast<ThreadEntry>(const_cast<void*>(loaded.entry));
     } else {

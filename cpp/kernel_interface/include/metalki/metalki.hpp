@@ -8,6 +8,7 @@
 #include "metalki/kernel.hpp"
 #include "metalki/launch.hpp"
 #include "metalki/library.hpp"
+#include "metalki/message.hpp"
 #include "metalki/profile.hpp"
 #include "metalki/queue.hpp"
 #include "metalki/texture.hpp"

@@ -15,6 +15,10 @@ std::string compilerVersion() {
     return metalki::compiler::version_string();
 }
 
+bool printsMessages(const ComputePipelineState* pipeline) {
+    return state_of<PipelineState>(pipeline).code->prints;
+}
+
 std::string disassemble(const Function* function, const std::string& form) {
     const auto& state = state_of<FunctionState>(function);
     return state.library->code->disassemble(state.name, state.constants, form);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "MTLArgument.hpp"
 #include "MTLCommandBuffer.hpp"
 #include "MTLCommandQueue.hpp"
+#include "MTLComputeCommandEncoder.hpp"
 #include "MTLDevice.hpp"
 #include "MTLLibrary.hpp"
 
@@ -41,6 +43,9 @@ METALKI_API std::string disassemble(const Function* function, const std::string&
 inline constexpr const char* printSubsystem = "metalki";
 inline constexpr const char* printCategory = "print";
 
+// Whether the kernel may print or log anything.
+METALKI_API bool printsMessages(const ComputePipelineState* pipeline);
+
 // What a Binding does not tell of an argument.
 struct ArgumentFacts {
     std::string typeName;   // MSL spelling of the pointee: "float4", "packed_float3", "MyStruct", "atomic_uint"
@@ -59,6 +64,22 @@ METALKI_API void setTimeLimit(CommandQueue* queue, std::chrono::nanoseconds limi
 // Stops what the queue runs and drops what has been committed so far: these command buffers end with an error, and events that
 // they signal are signalled. Does not wait for that.
 METALKI_API void cancel(CommandQueue* queue);
+
+// An argument of dispatch(): a buffer from `offset` on, or `length` bytes, or `length` bytes of threadgroup memory.
+struct DispatchArgument {
+    const Buffer* buffer;
+    const void* bytes; // looked at where `buffer` is null; copied
+    NS::UInteger offset;
+    NS::UInteger length;
+};
+
+// Whether dispatch() takes the pipeline: its arguments are buffers, bytes and threadgroup memory, no textures or samplers.
+METALKI_API bool canDispatch(const ComputePipelineState* pipeline);
+
+// setComputePipelineState, all arguments and dispatchThreads in one call. The arguments are those of the pipeline's bindings, in
+// their order; what is not used may be empty. They are not bound: later dispatches of the encoder do not see them.
+METALKI_API void dispatch(ComputeCommandEncoder* encoder, const ComputePipelineState* pipeline,
+                          std::span<const DispatchArgument> arguments, Size threadsPerGrid, Size threadsPerThreadgroup);
 
 // CommandBuffer::commit. When nothing else runs on the queue and the buffer's commands took less than `limit` altogether
 // when they last ran with the same arguments, they run on the calling thread, before the call returns. Result: whether the
