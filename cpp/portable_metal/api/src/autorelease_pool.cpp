@@ -1,4 +1,5 @@
 // NS::AutoreleasePool: a stack of pools per thread, and the report of objects that no pool takes.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <mutex>
@@ -12,20 +13,32 @@
 namespace metalki::api {
 namespace {
 
-class PoolState final : public ObjectState {
+class PoolState final : public ObjectState, public RecycledMemory<PoolState> {
 public:
     const char* class_name() const override { return "NS::AutoreleasePool"; }
     void last_reference_gone() override;
+    void dispose() override {
+        if (!abandoned)
+            delete this;
+    }
     void drain();
+    static void release_all(std::vector<const ObjectState*>& from, std::size_t down_to, std::exception_ptr& first);
 
-    std::vector<const ObjectState*> objects;
+    std::vector<const ObjectState*> added; // by addObject()
+    std::size_t base = 0;                  // of its objects in the thread's list
     bool in_stack = false;
+    bool abandoned = false; // released on another thread: the stack of its own one still names it
 };
 
-// Pools of one thread, innermost last; every object waits in the pool that was innermost when it came.
-std::vector<PoolState*>& pool_stack() {
-    thread_local std::vector<PoolState*> stack;
-    return stack;
+// Pools of one thread, innermost last; every object waits in the pool that was innermost when it came. The objects of all
+// pools lie in one list, which keeps its memory: opening a pool allocates nothing.
+struct ThreadPools {
+    std::vector<PoolState*> stack;
+    std::vector<const ObjectState*> objects;
+};
+ThreadPools& this_thread() {
+    thread_local ThreadPools pools;
+    return pools;
 }
 
 std::atomic<std::uint64_t> unpooled_count{0};
@@ -42,12 +55,11 @@ void report_unpooled(const ObjectState& object) {
                      object.class_name());
 }
 
-void PoolState::drain() {
-    std::exception_ptr first;
-    // Releasing may autorelease more objects into this pool.
-    while (!objects.empty()) {
-        const ObjectState* object = objects.back();
-        objects.pop_back();
+// Releasing may autorelease more objects into this pool.
+void PoolState::release_all(std::vector<const ObjectState*>& from, std::size_t down_to, std::exception_ptr& first) {
+    while (from.size() > down_to) {
+        const ObjectState* object = from.back();
+        from.pop_back();
         try {
             object->release();
         } catch (...) {
@@ -55,34 +67,41 @@ void PoolState::drain() {
                 first = std::current_exception();
         }
     }
+}
+
+void PoolState::drain() {
+    std::exception_ptr first;
+    if (in_stack)
+        release_all(this_thread().objects, base, first);
+    release_all(added, 0, first);
     if (first)
         std::rethrow_exception(first);
 }
 
 void PoolState::last_reference_gone() {
     std::exception_ptr first;
-    const auto attempt = [&](PoolState& pool) {
+    const auto attempt = [&](auto&& action) {
         try {
-            pool.drain();
+            action();
         } catch (...) {
             if (!first)
                 first = std::current_exception();
         }
     };
-    auto& stack = pool_stack();
-    bool found = false;
-    for (const PoolState* pool : stack)
-        found = found || pool == this;
-    if (in_stack && !found)
-        violation("NS::AutoreleasePool::release", "the pool belongs to another thread");
+    auto& stack = this_thread().stack;
+    const bool found = std::find(stack.begin(), stack.end(), this) != stack.end();
+    if (in_stack && !found) {
+        abandoned = true;
+        return violation("NS::AutoreleasePool::release", "the pool belongs to another thread");
+    }
     // Pools opened after this one and forgotten end with it.
     while (found && stack.back() != this) {
         PoolState* inner = stack.back();
-        attempt(*inner);
+        attempt([inner] { inner->drain(); });
         inner->in_stack = false;
         stack.pop_back();
     }
-    attempt(*this);
+    attempt([this] { drain(); });
     if (found)
         stack.pop_back();
     if (first)
@@ -92,11 +111,11 @@ void PoolState::last_reference_gone() {
 } // namespace
 
 void* autorelease(const ObjectState* state) {
-    auto& stack = pool_stack();
-    if (stack.empty())
+    ThreadPools& pools = this_thread();
+    if (pools.stack.empty())
         report_unpooled(*state);
     else
-        stack.back()->objects.push_back(state);
+        pools.objects.push_back(state);
     return const_cast<ObjectState*>(state);
 }
 
@@ -125,8 +144,11 @@ AutoreleasePool* AutoreleasePool::alloc() {
 
 AutoreleasePool* AutoreleasePool::init() {
     auto& pool = state_of<PoolState>(this);
-    if (!pool.in_stack)
-        pool_stack().push_back(&pool);
+    ThreadPools& pools = this_thread();
+    if (!pool.in_stack) {
+        pool.base = pools.objects.size();
+        pools.stack.push_back(&pool);
+    }
     pool.in_stack = true;
     return this;
 }
@@ -138,16 +160,22 @@ void AutoreleasePool::drain() {
 
 void AutoreleasePool::addObject(Object* pObject) {
     if (pObject)
-        state_of<PoolState>(this).objects.push_back(&state_of<ObjectState>(pObject));
+        state_of<PoolState>(this).added.push_back(&state_of<ObjectState>(pObject));
 }
 
 void AutoreleasePool::showPools() {
-    const auto& stack = pool_stack();
-    std::fprintf(stderr, "metalki: %zu autorelease pools on this thread\n", stack.size());
-    for (const PoolState* pool : stack) {
-        std::fprintf(stderr, "  pool %p: %zu objects\n", static_cast<const void*>(pool), pool->objects.size());
-        for (const ObjectState* object : pool->objects)
-            std::fprintf(stderr, "    %s %p\n", object->class_name(), static_cast<const void*>(object));
+    const ThreadPools& pools = this_thread();
+    const auto show = [](const ObjectState* object) {
+        std::fprintf(stderr, "    %s %p\n", object->class_name(), static_cast<const void*>(object));
+    };
+    std::fprintf(stderr, "metalki: %zu autorelease pools on this thread\n", pools.stack.size());
+    for (std::size_t i = 0; i < pools.stack.size(); ++i) {
+        const PoolState& pool = *pools.stack[i];
+        const std::size_t end = i + 1 < pools.stack.size() ? pools.stack[i + 1]->base : pools.objects.size();
+        std::fprintf(stderr, "  pool %p: %zu objects\n", static_cast<const void*>(&pool), end - pool.base + pool.added.size());
+        std::for_each(pools.objects.begin() + static_cast<std::ptrdiff_t>(pool.base),
+                      pools.objects.begin() + static_cast<std::ptrdiff_t>(end), show);
+        std::for_each(pool.added.begin(), pool.added.end(), show);
     }
 }
 

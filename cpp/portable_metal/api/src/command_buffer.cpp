@@ -10,6 +10,7 @@ namespace metalki::api {
 namespace {
 
 constexpr std::size_t block_size = 16 * 1024;
+constexpr std::size_t most_spare_blocks = 8; // those of 128 launches with 60 numbers each
 
 class QueueDescriptorState final : public ObjectState {
 public:
@@ -85,17 +86,11 @@ void encode_event(CommandBufferState& buffer, Command::Kind kind, const MTL::Eve
 
 } // namespace
 
-void* CommandStorage::store_bytes(const void* bytes, std::size_t length) {
-    const std::size_t size = (length + 15) & ~std::size_t{15};
-    if (blocks_used == 0 || block_used + size > block_size) {
-        if (blocks_used == blocks.size())
-            blocks.push_back(std::make_unique<std::byte[]>(block_size));
-        ++blocks_used;
-        block_used = 0;
-    }
-    void* place = blocks[blocks_used - 1].get() + block_used;
-    block_used += size;
-    return std::memcpy(place, bytes, length);
+void CommandStorage::next_block() {
+    if (blocks_used == blocks.size())
+        blocks.push_back(std::make_unique_for_overwrite<std::byte[]>(block_size));
+    cursor = blocks[blocks_used++].get();
+    block_end = cursor + block_size;
 }
 
 void CommandStorage::clear() {
@@ -105,9 +100,10 @@ void CommandStorage::clear() {
     for (const ObjectState* object : retained)
         object->release();
     retained.clear();
-    block_used = blocks_used = 0;
-    if (blocks.size() > 4)
-        blocks.resize(4);
+    blocks_used = 0;
+    cursor = block_end = nullptr;
+    if (blocks.size() > most_spare_blocks)
+        blocks.resize(most_spare_blocks);
 }
 
 CommandBufferState::CommandBufferState(QueueState& owner, bool retains)
@@ -133,7 +129,7 @@ CommandBufferState::~CommandBufferState() {
     // Enqueued but never committed: make way for the buffers behind it.
     {
         std::lock_guard lock(queue->mutex);
-        std::erase(queue->buffers, this);
+        queue->buffers.remove(this);
     }
     wake_if_runnable(*queue);
 }
@@ -264,14 +260,14 @@ void CommandBuffer::addCompletedHandler(const HandlerFunction& function) {
     auto& state = buffer_of(this);
     if (require(!state.committed, call, "the command buffer has been committed already") &&
         require(static_cast<bool>(function), call, "the handler is empty"))
-        state.completed_handlers.push_back(function);
+        state.completed_handlers.add(function);
 }
 void CommandBuffer::addScheduledHandler(const HandlerFunction& function) {
     constexpr const char* call = "MTL::CommandBuffer::addScheduledHandler";
     auto& state = buffer_of(this);
     if (require(!state.committed, call, "the command buffer has been committed already") &&
         require(static_cast<bool>(function), call, "the handler is empty"))
-        state.scheduled_handlers.push_back(function);
+        state.scheduled_handlers.add(function);
 }
 
 BlitCommandEncoder* CommandBuffer::blitCommandEncoder() {

@@ -3,10 +3,10 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 
 #include "device.hpp"
+#include "fifo.hpp"
 #include "log_state.hpp"
 #include "texture.hpp"
 
@@ -38,13 +38,47 @@ struct CommandStorage {
     std::vector<cpu::ThreadgroupArgument> threadgroup_arguments;
     std::vector<const ObjectState*> retained;
     std::vector<std::unique_ptr<std::byte[]>> blocks; // bytes of setBytes, in blocks that never move
-    std::size_t block_used = 0, blocks_used = 0;
+    std::size_t blocks_used = 0;
+    std::byte *cursor = nullptr, *block_end = nullptr; // what is free of the block in use
 
-    void* store_bytes(const void* bytes, std::size_t length);
+    // Memory of at most max_set_bytes for one argument, aligned to 16.
+    std::byte* allocate(std::size_t length) {
+        const std::size_t size = (length + 15) & ~std::size_t{15};
+        if (size > static_cast<std::size_t>(block_end - cursor))
+            next_block();
+        return std::exchange(cursor, cursor + size);
+    }
+    void next_block();
     void clear(); // releases what it retained
 };
 
-class EncoderState final : public ObjectState {
+// The handlers of a command buffer. There is mostly one, for which nothing is allocated.
+class Handlers {
+public:
+    void add(const MTL::HandlerFunction& function) {
+        if (first_)
+            others_.push_back(function);
+        else
+            first_ = function;
+    }
+    bool empty() const { return !first_; }
+    template <class Call> void for_each(Call call) const {
+        if (first_)
+            call(first_);
+        for (const auto& function : others_)
+            call(function);
+    }
+    void clear() {
+        first_ = nullptr;
+        others_.clear();
+    }
+
+private:
+    MTL::HandlerFunction first_;
+    std::vector<MTL::HandlerFunction> others_;
+};
+
+class EncoderState final : public ObjectState, public RecycledMemory<EncoderState> {
 public:
     EncoderState(CommandBufferState& buffer, bool compute, MTL::DispatchType type);
     const char* class_name() const override { return compute ? "MTL::ComputeCommandEncoder" : "MTL::BlitCommandEncoder"; }
@@ -67,7 +101,7 @@ public:
     Reference<StringState> label;
 };
 
-class CommandBufferState final : public ObjectState {
+class CommandBufferState final : public ObjectState, public RecycledMemory<CommandBufferState> {
 public:
     CommandBufferState(QueueState& queue, bool retains);
     ~CommandBufferState() override;
@@ -88,7 +122,7 @@ public:
     std::atomic<bool> cancelled{false};
     bool committed = false, open_encoder = false, abandoned_encoder = false, scheduled = false;
     std::size_t next_command = 0;
-    std::vector<MTL::HandlerFunction> scheduled_handlers, completed_handlers;
+    Handlers scheduled_handlers, completed_handlers;
     std::string fault;
     NS::Error* error = nullptr;
     Reference<LogStateState> log_state; // null: messages go to the standard streams
@@ -106,8 +140,8 @@ public:
     enum class Phase { idle, ready, running, parked };
     std::mutex mutex;
     Phase phase = Phase::idle;
-    std::deque<CommandBufferState*> buffers;   // enqueued order; committed ones are retained
-    std::deque<CommandBufferState*> completed; // wait for their handlers
+    Fifo<CommandBufferState*> buffers;   // enqueued order; committed ones are retained
+    Fifo<CommandBufferState*> completed; // wait for their handlers
     bool running_handlers = false;
     NS::UInteger limit = 64;
     Reference<LogStateState> log_state;

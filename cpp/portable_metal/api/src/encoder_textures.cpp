@@ -47,7 +47,7 @@ void bind(EncoderState& encoder, const MTL::Texture* texture, NS::UInteger index
 void bind(EncoderState& encoder, const compiler::SamplerState* sampler, NS::UInteger index) {
     TextureBindings::Sampler binding;
     if (sampler)
-        binding = {encoder.buffer->storage->store_bytes(sampler, sizeof *sampler), sampler->bits};
+        binding = {new (encoder.buffer->storage->allocate(sizeof *sampler)) compiler::SamplerState(*sampler), sampler->bits};
     bindings_of(encoder).samplers[index] = binding;
 }
 

@@ -19,7 +19,7 @@ std::string text(NS::UInteger value) {
 }
 
 bool open(const EncoderState& encoder, const char* call) {
-    return require(!encoder.ended, call, "endEncoding has been called already");
+    return is_open(encoder, call);
 }
 
 bool valid_index(NS::UInteger index, const char* call) {
@@ -84,50 +84,8 @@ bool check_arguments(const EncoderState& encoder, const char* call) {
 }
 
 bool check_threadgroup(const EncoderState& encoder, MTL::Size size, const char* call) {
-    if (!open(encoder, call) || !require(encoder.pipeline, call, "no compute pipeline state is set") ||
-        !require(size.width && size.height && size.depth, call, "a size of threadsPerThreadgroup is 0"))
-        return false;
-    const NS::UInteger limit = encoder.pipeline->max_threads;
-    const bool fits =
-        size.width <= limit && size.height <= limit && size.depth <= limit && size.width * size.height * size.depth <= limit;
-    return require(fits, call,
-                   [&] {
-                       return "threadsPerThreadgroup " + text(size.width) + " x " + text(size.height) + " x " +
-                              text(size.depth) + " is over the limit of " + text(limit) + " threads of kernel \"" +
-                              encoder.pipeline->code->function.name + "\"";
-                   }) &&
-           check_arguments(encoder, call);
-}
-
-bool check_grid(MTL::Size threads, const char* call) {
-    return require(threads.width && threads.height && threads.depth, call, "a size of the grid is 0") &&
-           require(threads.width <= UINT32_MAX && threads.height <= UINT32_MAX && threads.depth <= UINT32_MAX, call,
-                   "the grid has more than 4294967295 threads along one axis");
-}
-
-std::uint64_t mix(std::uint64_t digest, std::uint64_t value) {
-    digest = (digest ^ value) * 0x9e3779b97f4a7c15u;
-    return digest ^ digest >> 29;
-}
-std::uint64_t digest_of_address(const void* address) {
-    return reinterpret_cast<std::uintptr_t>(address);
-}
-std::uint64_t digest_of_bytes(const void* bytes, std::size_t length) {
-    std::uint64_t digest = length;
-    for (const auto* at = static_cast<const std::byte*>(bytes); length > 0;) {
-        std::uint64_t word = 0;
-        const std::size_t part = std::min(length, sizeof word);
-        std::memcpy(&word, at, part);
-        digest = mix(digest, word);
-        at += part;
-        length -= part;
-    }
-    return digest;
-}
-
-compiler::Uint3 uint3(MTL::Size size) {
-    return {static_cast<std::uint32_t>(size.width), static_cast<std::uint32_t>(size.height),
-            static_cast<std::uint32_t>(size.depth)};
+    return open(encoder, call) && require(encoder.pipeline, call, "no compute pipeline state is set") &&
+           check_threadgroup_size(*encoder.pipeline, size, call) && check_arguments(encoder, call);
 }
 
 BoundArgument bound_argument(const EncoderState& encoder, const ArgumentPlan& plan) {
@@ -150,9 +108,7 @@ Command& encode_dispatch(EncoderState& encoder, Command::Kind kind, MTL::Size gr
     command.first_argument = static_cast<std::uint32_t>(storage.arguments.size());
     command.argument_count = static_cast<std::uint32_t>(pipeline.plan.size());
     command.first_threadgroup = static_cast<std::uint32_t>(storage.threadgroup_arguments.size());
-    std::uint64_t digest = mix(reinterpret_cast<std::uintptr_t>(command.code), grid.width);
-    digest = mix(mix(digest, grid.height << 32 ^ grid.depth),
-                 threadgroup.width << 40 ^ threadgroup.height << 20 ^ threadgroup.depth);
+    std::uint64_t digest = digest_of_geometry(pipeline, grid, threadgroup);
     for (const ArgumentPlan& plan : pipeline.plan) {
         const BoundArgument bound = bound_argument(encoder, plan);
         storage.arguments.push_back(bound.address);
@@ -168,12 +124,34 @@ Command& encode_dispatch(EncoderState& encoder, Command::Kind kind, MTL::Size gr
 
 } // namespace
 
-void keep(EncoderState& encoder, const ResourceState& resource) {
-    CommandBufferState& owner = *encoder.buffer;
-    if (!owner.retains || resource.last_holder.load(std::memory_order_relaxed) == owner.serial)
-        return;
-    resource.last_holder.store(owner.serial, std::memory_order_relaxed);
-    owner.keep(resource);
+bool check_threadgroup_size(const PipelineState& pipeline, MTL::Size size, const char* call) {
+    const NS::UInteger limit = pipeline.max_threads;
+    const bool fits =
+        size.width <= limit && size.height <= limit && size.depth <= limit && size.width * size.height * size.depth <= limit;
+    return require(size.width && size.height && size.depth, call, "a size of threadsPerThreadgroup is 0") &&
+           require(fits, call, [&] {
+               return "threadsPerThreadgroup " + text(size.width) + " x " + text(size.height) + " x " + text(size.depth) +
+                      " is over the limit of " + text(limit) + " threads of kernel \"" + pipeline.code->function.name + "\"";
+           });
+}
+
+bool check_grid(MTL::Size threads, const char* call) {
+    return require(threads.width && threads.height && threads.depth, call, "a size of the grid is 0") &&
+           require(threads.width <= UINT32_MAX && threads.height <= UINT32_MAX && threads.depth <= UINT32_MAX, call,
+                   "the grid has more than 4294967295 threads along one axis");
+}
+
+std::uint64_t digest_of_bytes(const void* bytes, std::size_t length) {
+    std::uint64_t digest = length;
+    for (const auto* at = static_cast<const std::byte*>(bytes); length > 0;) {
+        std::uint64_t word = 0;
+        const std::size_t part = std::min(length, sizeof word);
+        std::memcpy(&word, at, part);
+        digest = mix(digest, word);
+        at += part;
+        length -= part;
+    }
+    return digest;
 }
 
 EncoderState::EncoderState(CommandBufferState& owner, bool compute, MTL::DispatchType type)
@@ -257,7 +235,7 @@ void ComputeCommandEncoder::setBuffer(const Buffer* buffer, NS::UInteger offset,
     if (!valid_offset(state, offset, call))
         return;
     keep(encoder, state);
-    encoder.bindings[index] = {state.address, offset, state.length, digest_of_address(state.address)};
+    encoder.bindings[index] = {state.address, offset, state.length, reinterpret_cast<std::uintptr_t>(state.address)};
 }
 
 void ComputeCommandEncoder::setBufferOffset(NS::UInteger offset, NS::UInteger index) {
@@ -295,7 +273,8 @@ void ComputeCommandEncoder::setBytes(const void* bytes, NS::UInteger length, NS:
             return "length " + text(length) + " is over the limit of " + text(max_set_bytes) + " bytes";
         }))
         return;
-    auto* place = static_cast<std::byte*>(encoder.buffer->storage->store_bytes(bytes, length));
+    std::byte* place = encoder.buffer->storage->allocate(length);
+    std::memcpy(place, bytes, length);
     encoder.bindings[index] = {place, 0, length, digest_of_bytes(bytes, length)};
 }
 

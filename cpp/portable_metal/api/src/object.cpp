@@ -59,6 +59,29 @@ void ObjectState::release() const {
     self->last_reference_gone();
 }
 
+void* BlockStore::take(std::size_t size) {
+    {
+        std::lock_guard lock(mutex_);
+        if (first_) {
+            --count_;
+            return std::exchange(first_, first_->next);
+        }
+    }
+    return ::operator new(size);
+}
+
+void BlockStore::give_back(void* block) noexcept {
+    {
+        std::lock_guard lock(mutex_);
+        if (count_ < most_) {
+            ++count_;
+            first_ = new (block) Block{first_};
+            return;
+        }
+    }
+    ::operator delete(block);
+}
+
 } // namespace metalki::api
 
 namespace NS::Private {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -112,6 +113,41 @@ public:
 
 private:
     NS::AutoreleasePool* pool_;
+};
+
+// Blocks of one size that wait for their next use. Never destroyed: objects may go while the process ends.
+class BlockStore {
+public:
+    explicit BlockStore(std::size_t most) : most_(most) {}
+    void* take(std::size_t size);
+    void give_back(void* block) noexcept;
+
+private:
+    struct Block {
+        Block* next;
+    };
+    std::mutex mutex_;
+    Block* first_ = nullptr;
+    std::size_t count_ = 0;
+    const std::size_t most_; // more are freed
+};
+
+// For classes whose objects come and go with every command buffer: launching allocates nothing in the long run.
+template <class T, std::size_t Most = 64> class RecycledMemory {
+public:
+    static void* operator new(std::size_t size) { return size == sizeof(T) ? store().take(size) : ::operator new(size); }
+    static void operator delete(void* block, std::size_t size) noexcept {
+        if (size == sizeof(T))
+            store().give_back(block);
+        else
+            ::operator delete(block);
+    }
+
+private:
+    static BlockStore& store() {
+        static BlockStore* const instance = new BlockStore(Most);
+        return *instance;
+    }
 };
 
 std::uint64_t live_objects();

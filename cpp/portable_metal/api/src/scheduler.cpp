@@ -27,7 +27,7 @@ std::atomic<bool> forked{false};
 struct Scheduler {
     std::mutex mutex;
     std::condition_variable work, gone;
-    std::deque<QueueState*> ready; // each retained
+    std::vector<QueueState*> ready; // each retained; not many, and a vector keeps its memory
     unsigned drivers = 0, idle = 0;
     bool stopping = false;
 };
@@ -170,8 +170,7 @@ void start(CommandBufferState& buffer) {
     buffer.scheduled = true;
     buffer.start = now();
     buffer.set_status(MTL::CommandBufferStatusScheduled);
-    for (const auto& handler : buffer.scheduled_handlers)
-        call_handler(handler, buffer);
+    buffer.scheduled_handlers.for_each([&](const auto& handler) { call_handler(handler, buffer); });
 }
 
 bool execute(CommandBufferState& buffer) {
@@ -224,8 +223,7 @@ void run_handlers(QueueState& queue) {
             ScopedPool pool;
             if (!buffer->log.is_empty())
                 deliver_messages(*buffer);
-            for (const auto& handler : buffer->completed_handlers)
-                call_handler(handler, *buffer);
+            buffer->completed_handlers.for_each([&](const auto& handler) { call_handler(handler, *buffer); });
             buffer->completed_handlers.clear();
         }
         finish(*buffer);
@@ -328,7 +326,7 @@ void drive() {
         if (s.stopping)
             break;
         auto queue = Reference<QueueState>::adopt(s.ready.front());
-        s.ready.pop_front();
+        s.ready.erase(s.ready.begin());
         lock.unlock();
         bool mine = false;
         {
@@ -436,8 +434,7 @@ bool commit(CommandBufferState& buffer, bool run_here) {
         buffer.fault =
             "the process was forked after the device had been used; a child process must use the device first itself";
         set_result(buffer);
-        for (const auto& handler : buffer.completed_handlers)
-            call_handler(handler, buffer);
+        buffer.completed_handlers.for_each([&](const auto& handler) { call_handler(handler, buffer); });
         buffer.completed_handlers.clear();
         finish(buffer);
         return true;

@@ -1,0 +1,166 @@
+// A dispatch with all its arguments in one call: what a launch consists of, without going through the encoder's bindings.
+#include <cstring>
+
+#include "Metal/MetalkiExtensions.hpp"
+#include "encoding.hpp"
+
+namespace metalki::api {
+namespace {
+
+constexpr const char* call = "MTL::Portable::dispatch";
+
+using Argument = MTL::Portable::DispatchArgument;
+
+// What the arguments of one dispatch add up to.
+struct Totals {
+    std::uint64_t digest;
+    std::uint64_t multiplier = 0x9e3779b97f4a7c15u;
+    std::size_t threadgroup_memory;
+
+    // Sums of products, as these do not wait for each other.
+    void add(std::uint64_t value) {
+        digest += value * multiplier;
+        multiplier += 0x9e3779b97f4a7c16u; // stays odd, and no two positions share one
+    }
+};
+
+[[gnu::cold, gnu::noinline]] void refuse(const PipelineState& pipeline, std::size_t position, const std::string& problem) {
+    const auto& function = pipeline.code->function;
+    violation(call, "kernel \"" + function.name + "\", argument \"" + function.arguments[position].name + "\": " + problem);
+}
+
+std::byte* buffer_range(EncoderState& encoder, const ArgumentPlan& plan, std::size_t position, const Argument& argument,
+                        Totals& totals) {
+    const auto& buffer = state_of<BufferState>(argument.buffer);
+    const std::size_t alignment = plan.constant_space ? std::max<std::size_t>(plan.alignment, 4) : plan.alignment;
+    const std::size_t offset = argument.offset;
+    if (offset >= buffer.length || (offset & (alignment - 1)) != 0 || buffer.length - offset < plan.minimum) [[unlikely]] {
+        refuse(*encoder.pipeline, position,
+               "offset " + std::to_string(offset) + " in a buffer of " + std::to_string(buffer.length) +
+                   " bytes; the argument needs " + std::to_string(plan.minimum) + " bytes at a multiple of " +
+                   std::to_string(alignment));
+        return nullptr;
+    }
+    keep(encoder, buffer);
+    std::byte* address = buffer.address + offset;
+    totals.add(reinterpret_cast<std::uintptr_t>(address));
+    return address;
+}
+
+std::byte* stored_bytes(EncoderState& encoder, const ArgumentPlan& plan, std::size_t position, const Argument& argument,
+                        Totals& totals) {
+    const std::size_t length = argument.length;
+    if (length == 0 || length > max_set_bytes || length < plan.minimum) [[unlikely]] {
+        refuse(*encoder.pipeline, position,
+               std::to_string(length) + " bytes were given; the argument needs " + std::to_string(plan.minimum) +
+                   ", and at most " + std::to_string(max_set_bytes) + " can be given so");
+        return nullptr;
+    }
+    std::byte* place = encoder.buffer->storage->allocate(length);
+    if (length == 4) { // most numbers
+        std::uint32_t word;
+        std::memcpy(&word, argument.bytes, sizeof word);
+        std::memcpy(place, &word, sizeof word);
+        totals.add(word);
+        return place;
+    }
+    std::memcpy(place, argument.bytes, length);
+    totals.add(digest_of_bytes(argument.bytes, length));
+    return place;
+}
+
+bool store_threadgroup_length(EncoderState& encoder, const ArgumentPlan& plan, std::size_t position, const Argument& argument,
+                              Totals& totals) {
+    const std::size_t length = argument.length;
+    if (length == 0 || length % 16 != 0 || length > cpu::max_threadgroup_memory) {
+        refuse(*encoder.pipeline, position,
+               std::to_string(length) + " bytes of threadgroup memory were given; a positive multiple of 16 up to " +
+                   std::to_string(cpu::max_threadgroup_memory) + " is expected");
+        return false;
+    }
+    totals.threadgroup_memory += length;
+    encoder.buffer->storage->threadgroup_arguments.push_back({plan.slot, static_cast<std::uint32_t>(length)});
+    return true;
+}
+
+// One argument into its slot. False: reported.
+bool store(EncoderState& encoder, const ArgumentPlan& plan, std::size_t position, const Argument& argument, Totals& totals,
+           void*& slot) {
+    slot = nullptr;
+    if (!plan.active)
+        return true;
+    if (plan.kind == compiler::ArgumentKind::buffer && argument.buffer)
+        return (slot = buffer_range(encoder, plan, position, argument, totals)) != nullptr;
+    if (plan.kind == compiler::ArgumentKind::buffer && argument.bytes)
+        return (slot = stored_bytes(encoder, plan, position, argument, totals)) != nullptr;
+    if (plan.kind == compiler::ArgumentKind::threadgroup)
+        return store_threadgroup_length(encoder, plan, position, argument, totals);
+    refuse(*encoder.pipeline, position, "nothing is bound");
+    return false;
+}
+
+bool takes_only_memory(const PipelineState& pipeline) {
+    for (const ArgumentPlan& plan : pipeline.plan)
+        if (plan.kind != compiler::ArgumentKind::buffer && plan.kind != compiler::ArgumentKind::threadgroup)
+            return false;
+    return true;
+}
+
+void encode(EncoderState& encoder, std::span<const Argument> arguments, MTL::Size grid, MTL::Size threadgroup) {
+    CommandStorage& storage = *encoder.buffer->storage;
+    const PipelineState& pipeline = *encoder.pipeline;
+    const std::size_t first = storage.arguments.size(), first_threadgroup = storage.threadgroup_arguments.size();
+    const auto give_up = [&] {
+        storage.arguments.resize(first);
+        storage.threadgroup_arguments.resize(first_threadgroup);
+    };
+    Totals totals{digest_of_geometry(pipeline, grid, threadgroup)};
+    totals.threadgroup_memory = pipeline.code->static_threadgroup_memory;
+    storage.arguments.resize(first + arguments.size());
+    void** slots = storage.arguments.data() + first;
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+        if (!store(encoder, pipeline.plan[i], i, arguments[i], totals, slots[i]))
+            return give_up();
+    if (!require(totals.threadgroup_memory <= cpu::max_threadgroup_memory, call, [&] {
+            return "threadgroup memory of " + std::to_string(totals.threadgroup_memory) + " bytes is over the limit of " +
+                   std::to_string(cpu::max_threadgroup_memory);
+        }))
+        return give_up();
+    Command& command = storage.commands.emplace_back(Command::Kind::dispatch);
+    command.code = pipeline.code.get();
+    command.grid = uint3(grid);
+    command.threadgroup = uint3(threadgroup);
+    command.first_argument = static_cast<std::uint32_t>(first);
+    command.argument_count = static_cast<std::uint32_t>(arguments.size());
+    command.first_threadgroup = static_cast<std::uint32_t>(first_threadgroup);
+    command.threadgroup_count = static_cast<std::uint32_t>(storage.threadgroup_arguments.size() - first_threadgroup);
+    command.digest = mix(totals.digest, arguments.size());
+}
+
+} // namespace
+} // namespace metalki::api
+
+namespace MTL {
+
+using namespace metalki::api;
+
+bool Portable::canDispatch(const ComputePipelineState* pipeline) {
+    return takes_only_memory(state_of<PipelineState>(pipeline));
+}
+
+void Portable::dispatch(ComputeCommandEncoder* commandEncoder, const ComputePipelineState* state,
+                        std::span<const DispatchArgument> arguments, Size threadsPerGrid, Size threadsPerThreadgroup) {
+    auto& encoder = state_of<EncoderState>(commandEncoder);
+    const auto& pipeline = state_of<PipelineState>(state);
+    if (!is_open(encoder, call) ||
+        !require(arguments.size() == pipeline.plan.size(), call, "not as many arguments as the kernel has") ||
+        !check_threadgroup_size(pipeline, threadsPerThreadgroup, call) || !check_grid(threadsPerGrid, call))
+        return;
+    if (encoder.pipeline != &pipeline) {
+        encoder.buffer->keep(pipeline);
+        encoder.pipeline = &pipeline;
+    }
+    encode(encoder, arguments, threadsPerGrid, threadsPerThreadgroup);
+}
+
+} // namespace MTL
