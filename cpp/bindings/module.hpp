@@ -72,6 +72,18 @@ const char* severity_name(Severity severity);
 void wait(const Queue& queue);
 void wait(const Device& device);
 
+// Marks that the calling thread waits; made with the GIL. Should a kernel run on it meanwhile, Ctrl-C stops that.
+class InterruptibleWait {
+public:
+    InterruptibleWait();
+    ~InterruptibleWait();
+    InterruptibleWait(const InterruptibleWait&) = delete;
+    InterruptibleWait& operator=(const InterruptibleWait&) = delete;
+
+private:
+    bool marks_ = false;
+};
+
 // The queue that Python named; for None that of the running asyncio task or of the calling thread.
 Queue queue_of(nb::handle queue, const Device& device);
 // The running asyncio task's queue; nothing outside of tasks.

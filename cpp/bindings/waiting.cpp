@@ -31,9 +31,15 @@ template <class Waitable> void wait_for(const Waitable& waitable) {
     use_device();
     for (;;) {
         bool done;
-        {
+        try {
+            const InterruptibleWait interruptible;
             GilRelease release;
             done = waitable.synchronize_for(signal_interval);
+        } catch (const DeviceError&) {
+            // What Ctrl-C has stopped is not to blame.
+            if (PyErr_CheckSignals() != 0)
+                throw nb::python_error();
+            throw;
         }
         if (done)
             break;
