@@ -90,10 +90,23 @@ public:
     SamplerOptions options;
 };
 
+// What a launch compares for one argument: the part of an ArgumentInfo that it reads every time.
+struct ArgumentCheck {
+    ArgumentKind kind;
+    bool active;
+    bool read_only;
+    std::uint64_t offset_mask; // bits that no offset may have
+    std::uint64_t least;       // bytes that a buffer has at least
+    std::uint64_t exactly;     // bytes of a value that are always right
+};
+
 class KernelImpl {
 public:
     virtual ~KernelImpl() = default;
     virtual std::string disassemble(std::string_view form) const = 0;
+
+    // To be called when the members below are set.
+    void prepare();
 
     std::shared_ptr<DeviceImpl> device;
     std::string name;
@@ -101,6 +114,7 @@ public:
     std::uint64_t max_total_threads = 0;
     std::uint64_t execution_width = 1;
     std::uint64_t static_threadgroup_memory = 0;
+    std::vector<ArgumentCheck> checks; // one per argument
 };
 
 // A function constant as the source declares it.

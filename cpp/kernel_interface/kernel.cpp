@@ -2,6 +2,7 @@
 #include "metalki/kernel.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "kernel_interface/backend.hpp"
 
@@ -32,6 +33,14 @@ std::uint64_t Kernel::max_work_group_size(std::uint64_t max_work_items) const {
 
 std::string Kernel::disassemble(std::string_view form) const {
     return impl_->disassemble(form);
+}
+
+void detail::KernelImpl::prepare() {
+    checks.clear();
+    for (const ArgumentInfo& info : arguments)
+        checks.push_back({info.kind, info.active, info.access == Access::read,
+                          std::has_single_bit(info.alignment) ? info.alignment - 1 : ~std::uint64_t{0},
+                          std::max<std::uint64_t>(1, info.nbytes), info.nbytes});
 }
 
 } // namespace metalki

@@ -194,7 +194,30 @@ void check_sampler(const KernelImpl& kernel, std::size_t position, const Argumen
         refuse(kernel, position, "the sampler is of another device than the kernel");
 }
 
+// The common arguments, when nothing at all is wrong with them. The checks above have the last word, and the messages.
+bool is_plainly_right(const KernelImpl& kernel, const detail::ArgumentCheck& check, const ArgumentValue& value) {
+    if (check.kind != ArgumentKind::buffer)
+        return false;
+    if (value.kind == ArgumentValue::Kind::bytes)
+        return check.read_only && value.length == check.exactly && value.length != 0;
+    if (value.kind != ArgumentValue::Kind::buffer)
+        return false;
+    const detail::BufferImpl& buffer = *value.buffer;
+    return !buffer.freed.load(std::memory_order_relaxed) && buffer.device == kernel.device && value.offset <= buffer.bytes &&
+           value.length <= buffer.bytes - value.offset && value.length >= check.least &&
+           (value.offset & check.offset_mask) == 0;
+}
+
+bool are_plainly_right(const KernelImpl& kernel, std::span<const ArgumentValue> arguments) {
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+        if (kernel.checks[i].active && !is_plainly_right(kernel, kernel.checks[i], arguments[i]))
+            return false;
+    return kernel.static_threadgroup_memory <= kernel.device->info.threadgroup_memory_length;
+}
+
 void check_arguments(const KernelImpl& kernel, std::span<const ArgumentValue> arguments, bool launches_nothing) {
+    if (are_plainly_right(kernel, arguments)) [[likely]]
+        return;
     std::uint64_t threadgroup_memory = kernel.static_threadgroup_memory;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const ArgumentInfo& info = kernel.arguments[i];

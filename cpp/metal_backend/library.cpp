@@ -173,6 +173,7 @@ std::shared_ptr<const detail::KernelImpl> MetalLibrary::make_kernel(const std::s
     made->function = specialised;
 #if METALKI_EXTENDED_METAL
     made->prints = MTL::Portable::printsMessages(made->pipeline.get());
+    made->takes_only_memory = MTL::Portable::canDispatch(made->pipeline.get());
 #else
     made->prints = may_print;
 #endif
@@ -184,6 +185,7 @@ std::shared_ptr<const detail::KernelImpl> MetalLibrary::make_kernel(const std::s
     made->max_total_threads = made->pipeline->maxTotalThreadsPerThreadgroup();
     made->execution_width = made->pipeline->threadExecutionWidth();
     made->static_threadgroup_memory = made->pipeline->staticThreadgroupMemoryLength();
+    made->prepare();
     return made;
 }
 

@@ -51,7 +51,8 @@ public:
     NS::SharedPtr<MTL::Function> function;
     NS::SharedPtr<MTL::ComputePipelineState> pipeline;
     std::shared_ptr<detail::LibraryImpl> library;
-    bool prints = false; // or may, where the device does not tell
+    bool prints = false;            // or may, where the device does not tell
+    bool takes_only_memory = false; // so that the portable Metal encodes a launch in one call
 };
 
 class MetalLibrary final : public detail::LibraryImpl, public std::enable_shared_from_this<MetalLibrary> {

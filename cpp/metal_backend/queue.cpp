@@ -282,22 +282,64 @@ void MetalQueue::encode_arguments(MTL::ComputeCommandEncoder& encoder, const det
     }
 }
 
-void MetalQueue::encode(const detail::Launch& launch) {
+#if METALKI_EXTENDED_METAL
+// The same as encode_call_by_call() without its some hundred calls. False: not for this launch.
+bool MetalQueue::encode_at_once(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch) {
     const auto& kernel = static_cast<const MetalKernel&>(*launch.kernel);
-    if (kernel.prints) [[unlikely]]
-        open_printing_batch();
-    MTL::ComputeCommandEncoder* encoder = compute_encoder();
+    constexpr std::size_t most = 40; // 31 buffers and some threadgroup memory
+    const std::size_t count = launch.arguments.size();
+    if (!kernel.takes_only_memory || count > most)
+        return false;
+    std::array<MTL::Portable::DispatchArgument, most> arguments;
+    for (std::size_t i = 0; i < count; ++i) {
+        const ArgumentValue& value = launch.arguments[i];
+        MTL::Portable::DispatchArgument& argument = arguments[i];
+        argument = {nullptr, value.data, 0, value.length};
+        if (value.kind == ArgumentValue::Kind::buffer) {
+            argument.buffer = buffer_of(*value.buffer);
+            argument.offset = value.offset;
+        } else if (value.kind == ArgumentValue::Kind::bytes) {
+            if (value.length > most_inline_bytes)
+                return false;
+        } else if (value.kind == ArgumentValue::Kind::threadgroup) {
+            argument.length = (value.length + 15) / 16 * 16;
+        }
+    }
+    MTL::Size threads = size_of(launch.grid);
+    const MTL::Size group = size_of(launch.group);
+    if (!launch.counts_threads)
+        threads = MTL::Size(threads.width * group.width, threads.height * group.height, threads.depth * group.depth);
+    MTL::Portable::dispatch(&encoder, kernel.pipeline.get(), {arguments.data(), count}, threads, group);
+    open_->pipeline = kernel.pipeline.get();
+    return true;
+}
+#else
+bool MetalQueue::encode_at_once(MTL::ComputeCommandEncoder&, const detail::Launch&) {
+    return false;
+}
+#endif
+
+void MetalQueue::encode_call_by_call(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch) {
+    const auto& kernel = static_cast<const MetalKernel&>(*launch.kernel);
     if (open_->pipeline != kernel.pipeline.get()) {
-        encoder->setComputePipelineState(kernel.pipeline.get());
+        encoder.setComputePipelineState(kernel.pipeline.get());
         open_->pipeline = kernel.pipeline.get();
     }
-    encode_arguments(*encoder, launch);
+    encode_arguments(encoder, launch);
+    if (launch.counts_threads)
+        encoder.dispatchThreads(size_of(launch.grid), size_of(launch.group));
+    else
+        encoder.dispatchThreadgroups(size_of(launch.grid), size_of(launch.group));
+}
+
+void MetalQueue::encode(const detail::Launch& launch) {
+    if (static_cast<const MetalKernel&>(*launch.kernel).prints) [[unlikely]]
+        open_printing_batch();
+    MTL::ComputeCommandEncoder* encoder = compute_encoder();
     for (const Buffer& buffer : launch.uses)
         encoder->useResource(buffer_of(*buffer.impl()), MTL::ResourceUsageRead | MTL::ResourceUsageWrite);
-    if (launch.counts_threads)
-        encoder->dispatchThreads(size_of(launch.grid), size_of(launch.group));
-    else
-        encoder->dispatchThreadgroups(size_of(launch.grid), size_of(launch.group));
+    if (!encode_at_once(*encoder, launch))
+        encode_call_by_call(*encoder, launch);
     if (open_->kernels.empty() || open_->kernels.back() != launch.kernel)
         open_->kernels.push_back(launch.kernel);
     counted();

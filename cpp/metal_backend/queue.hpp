@@ -57,6 +57,8 @@ private:
     void counted();
     void encode(const detail::Launch& launch);
     void encode_recorded(const detail::Launch& launch);
+    bool encode_at_once(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch);
+    void encode_call_by_call(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch);
     void encode_arguments(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch);
     void encode_bytes(MTL::ComputeCommandEncoder& encoder, const ArgumentValue& value, unsigned index);
     void encode_copy(detail::BufferImpl& destination, std::size_t destination_offset, detail::BufferImpl& source,
