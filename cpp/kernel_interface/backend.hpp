@@ -179,6 +179,8 @@ public:
     virtual void flush() = 0;
     // False when the deadline passed first. Throws what the device reported.
     virtual bool synchronize(Deadline deadline) = 0;
+    // True: synchronize() has nothing to wait for and nothing to report.
+    virtual bool idle() const noexcept = 0;
     virtual Event record_event() = 0;
     virtual void wait_event(const Event& event) = 0;
     virtual void on_complete(std::function<void()> function) = 0;
@@ -238,5 +240,9 @@ std::shared_ptr<Backend> metal_backend();
 
 // Replaces `#include`s that options.headers and options.include_dirs can serve by their text, with #line marks.
 std::string inline_includes(std::string_view source, const CompileOptions& options);
+
+// Changes with the files of options.include_dirs where `inlined`, the result of inline_includes, may depend on more of them
+// than it holds; empty otherwise.
+std::string include_state(std::string_view inlined, const CompileOptions& options);
 
 } // namespace metalki::detail

@@ -48,6 +48,7 @@ std::string cache_key(const detail::Program& program, const CompileOptions& opti
     add(program.inlined == program.source ? std::string_view{} : program.inlined);
     for (const std::string& folder : options.include_dirs)
         add(folder);
+    add(detail::include_state(program.inlined, options));
     add("");
     for (const auto& [name, text] : options.headers) {
         add(name);

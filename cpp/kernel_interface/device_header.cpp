@@ -54,7 +54,7 @@ struct thread_place {
     template <typename T> T shfl_down(T value, uint offset) const thread { return metal::simd_shuffle_down(value, (ushort)offset); }
 };
 
-// Position `linear` of an array of this shape, x fastest. 32-bit arithmetic: the shape must hold fewer than 2^32 elements.
+// Position `linear` of an array of this shape, x fastest. 32-bit arithmetic: the shape holds fewer than 2^32 elements.
 template <int N> struct cartesian_index;
 template <> struct cartesian_index<1> {
     typedef uint type;
@@ -62,22 +62,126 @@ template <> struct cartesian_index<1> {
 };
 template <> struct cartesian_index<2> {
     typedef metal::uint2 type;
-    static metal::uint2 of(uint linear, metal::uint2 shape) { return metal::uint2(linear % shape.x, linear / shape.x); }
+    typedef metal::ulong2 wide;
+    static metal::uint2 of(uint linear, metal::uint2 shape) {
+        uint row = linear / shape.x;
+        return metal::uint2(linear - row * shape.x, row);
+    }
+    static wide of_wide(ulong linear, wide shape) { return wide(linear % shape.x, linear / shape.x); }
 };
 template <> struct cartesian_index<3> {
     typedef metal::uint3 type;
+    typedef metal::ulong3 wide;
     static metal::uint3 of(uint linear, metal::uint3 shape) {
-        uint row = linear / shape.x;
-        return metal::uint3(linear - row * shape.x, row % shape.y, row / shape.y);
+        uint row = linear / shape.x, plane = row / shape.y;
+        return metal::uint3(linear - row * shape.x, row - plane * shape.y, plane);
+    }
+    static wide of_wide(ulong linear, wide shape) {
+        ulong row = linear / shape.x;
+        return wide(linear % shape.x, row % shape.y, row / shape.y);
+    }
+};
+template <> struct cartesian_index<4> {
+    typedef metal::uint4 type;
+    typedef metal::ulong4 wide;
+    static metal::uint4 of(uint linear, metal::uint4 shape) {
+        uint row = linear / shape.x, plane = row / shape.y, volume = plane / shape.z;
+        return metal::uint4(linear - row * shape.x, row - plane * shape.y, plane - volume * shape.z, volume);
+    }
+    static wide of_wide(ulong linear, wide shape) {
+        ulong row = linear / shape.x, plane = row / shape.y;
+        return wide(linear % shape.x, row % shape.y, plane % shape.z, plane / shape.z);
     }
 };
 template <int N> typename cartesian_index<N>::type cartesian(uint linear, typename cartesian_index<N>::type shape) {
     return cartesian_index<N>::of(linear, shape);
 }
+// For shapes of 64-bit sizes: 32-bit arithmetic all the same where the numbers allow.
+template <int N> typename cartesian_index<N>::wide cartesian(ulong linear, typename cartesian_index<N>::wide shape) {
+    typedef typename cartesian_index<N>::wide wide;
+    typedef typename cartesian_index<N>::type narrow;
+    if (linear <= 0xffffffffUL && metal::all(shape <= wide(0xffffffffUL)))
+        return wide(cartesian_index<N>::of(uint(linear), narrow(shape)));
+    return cartesian_index<N>::of_wide(linear, shape);
+}
+
+// Where thread `local` of group `group` is in the whole, for groups of `size` threads.
+inline uint expand(uint group, uint local, uint size) { return group * size + local; }
+inline metal::uint2 expand(metal::uint2 group, metal::uint2 local, metal::uint2 size) { return group * size + local; }
+inline metal::uint3 expand(metal::uint3 group, metal::uint3 local, metal::uint3 size) { return group * size + local; }
 
 // The inverse: where a position lies in memory, x fastest.
 inline uint linear(metal::uint2 position, metal::uint2 shape) { return position.x + shape.x * position.y; }
 inline uint linear(metal::uint3 position, metal::uint3 shape) { return position.x + shape.x * (position.y + shape.y * position.z); }
+
+// Functions that MSL does not have, to a few units in the last place of float.
+// erf where |x| < 1.
+inline float erf_near(float x) {
+    float s = x * x, p = -9.7282064e-06f;
+    p = p * s + 0.00011288109f;
+    p = p * s - 0.00084872596f;
+    p = p * s + 0.0052212612f;
+    p = p * s - 0.026865518f;
+    p = p * s + 0.11283784f;
+    p = p * s - 0.37612638f;
+    return x * (p * s + 1.1283792f);
+}
+// erfc where a >= 1.
+inline float erfc_far(float a) {
+    if (a > 10.5f)
+        return 0;
+    float t = 1 / (1 + a / 2), p = -0.068398416f;
+    p = p * t + 0.21435137f;
+    p = p * t - 0.18497863f;
+    p = p * t - 0.03511551f;
+    p = p * t + 0.01095128f;
+    p = p * t + 0.073012285f;
+    p = p * t + 0.17945366f;
+    p = p * t + 0.24632768f;
+    p = p * t + 0.28213823f;
+    p = p * t + 0.28209323f;
+    // exp(-a * a), with the square in two parts: its rounding error would be magnified.
+    float high = as_type<float>(as_type<uint>(a) & 0xfffff000u);
+    return p * t * metal::precise::exp(-high * high) * metal::precise::exp((high - a) * (high + a));
+}
+inline float erf(float x) {
+    float a = metal::fabs(x);
+    return a < 1 ? erf_near(x) : metal::copysign(1 - erfc_far(a), x);
+}
+inline float erfc(float x) {
+    float a = metal::fabs(x);
+    return a < 1 ? 1 - erf_near(x) : x > 0 ? erfc_far(a) : 2 - erfc_far(a);
+}
+
+inline float gamma_positive(float x) {
+    if (x > 35.05f)
+        return INFINITY;
+    float product = 1;
+    for (; x > 2; x -= 1)
+        product *= x - 1;
+    if (x < 1) {
+        product /= x;
+        x += 1;
+    }
+    float u = x - 1.5f, p = 0.016346352f;
+    p = p * u - 0.023750538f;
+    p = p * u + 0.024380984f;
+    p = p * u - 0.03625736f;
+    p = p * u + 0.058805957f;
+    p = p * u - 0.077720344f;
+    p = p * u + 0.14463365f;
+    p = p * u - 0.10728582f;
+    p = p * u + 0.4148137f;
+    p = p * u + 0.032338284f;
+    return product * (p * u + 0.88622695f);
+}
+inline float gamma(float x) {
+    if (x >= 0.5f)
+        return gamma_positive(x);
+    if (x == metal::floor(x))
+        return x == 0 ? 1 / x : NAN;
+    return x < -41 ? 0 : M_PI_F / (metal::precise::sinpi(x) * gamma_positive(1 - x));
+}
 
 } // namespace ki
 

@@ -1,6 +1,7 @@
 // The user's own `#include`s, served from memory and folders. Apple's Metal takes one text without include paths, so the
 // texts are put in place here; #line marks keep the positions in messages right.
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -169,7 +170,49 @@ private:
     std::vector<std::string> guarded_;
 };
 
+// What the inliner cannot follow: names that macros stand for, questions whether a file is there.
+bool looks_further(std::string_view text) {
+    if (text.find("__has_include") != std::string_view::npos || text.find("__has_embed") != std::string_view::npos)
+        return true;
+    while (!text.empty()) {
+        const std::size_t end = text.find('\n');
+        const std::string_view line = text.substr(0, end);
+        for (std::string_view word : {"include_next", "import", "embed", "include"}) {
+            const auto rest = directive(line, word);
+            if (rest && (word != "include" || !included(line)))
+                return true;
+        }
+        text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+    }
+    return false;
+}
+
 } // namespace
+
+std::string include_state(std::string_view inlined, const CompileOptions& options) {
+    if (options.include_dirs.empty() || !looks_further(inlined))
+        return {};
+    constexpr std::size_t most_files = 10000;
+    std::string state;
+    std::size_t files = 0;
+    for (const std::string& folder : options.include_dirs) {
+        std::error_code error;
+        constexpr auto options_of_walk = std::filesystem::directory_options::skip_permission_denied;
+        for (auto it = std::filesystem::recursive_directory_iterator(folder, options_of_walk, error);
+             !error && it != std::filesystem::recursive_directory_iterator(); it.increment(error)) {
+            std::error_code ignored;
+            if (!it->is_regular_file(ignored))
+                continue;
+            if (++files > most_files)
+                break;
+            state += it->path().string() + '\0' + std::to_string(it->file_size(ignored)) + ' ' +
+                     std::to_string(it->last_write_time(ignored).time_since_epoch().count()) + '\n';
+        }
+    }
+    // Too much to look at: nothing that is kept is trusted.
+    static std::atomic<std::uint64_t> unique{0};
+    return files > most_files ? std::to_string(++unique) : state;
+}
 
 std::string inline_includes(std::string_view source, const CompileOptions& options) {
     if (options.headers.empty() && options.include_dirs.empty())

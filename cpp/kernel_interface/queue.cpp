@@ -7,6 +7,7 @@
 #include "kernel_interface/backend.hpp"
 #include "kernel_interface/messages.hpp"
 #include "kernel_interface/process.hpp"
+#include "metalki/task.hpp"
 
 namespace metalki {
 
@@ -49,12 +50,21 @@ void Queue::cancel() const {
 }
 void Queue::synchronize() const {
     detail::use_device();
+    if (impl_->idle())
+        return detail::deliver_messages(impl_.get());
     detail::wait_and_deliver(impl_.get(), [&] { return impl_->synchronize(std::nullopt); });
 }
 bool Queue::synchronize_for(std::chrono::nanoseconds timeout) const {
     detail::use_device();
+    if (impl_->idle()) {
+        detail::deliver_messages(impl_.get());
+        return true;
+    }
     return detail::wait_and_deliver(impl_.get(),
                                     [&] { return impl_->synchronize(std::chrono::steady_clock::now() + timeout); });
+}
+bool Queue::is_idle() const noexcept {
+    return impl_->idle();
 }
 void Queue::flush() const {
     detail::use_device();
@@ -94,4 +104,19 @@ const Queue& global_queue(const Device& device) {
     return *queues.back();
 }
 
+namespace detail {
+
+std::vector<Event> record_all() {
+    std::vector<Event> events;
+    for (const Device& device : devices())
+        events.push_back(global_queue(device).record_event());
+    return events;
+}
+
+void wait_for_all(const std::vector<Event>& events) {
+    for (const Event& event : events)
+        global_queue(Device(event.impl()->device)).wait_event(event);
+}
+
+} // namespace detail
 } // namespace metalki

@@ -13,7 +13,7 @@ std::vector<std::pair<std::string, std::string>> version_info() {
     std::vector<std::pair<std::string, std::string>> facts{{"metalki", version()},
                                                            {"provider", detail::metal_backend()->provider()},
                                                            {"compiler", detail::metal_backend()->compiler()},
-                                                           {"msl", "3.2"}};
+                                                           {"MSL version", "3.2"}};
     for (const Device& device : devices())
         facts.emplace_back("device " + std::to_string(device.index()), device.info().id + " (" + device.name() + ")");
     return facts;

@@ -143,10 +143,13 @@ def priority(backend: MetalBackend, level: str) -> None:
 
 
 def versioninfo(backend: MetalBackend, file: TextIO | None = None) -> None:
-    """Prints (or writes to `file`) the versions of metalki, the provider, Python and the system, and the devices."""
+    """Prints (or writes to `file`) the versions of metalki, the provider, its compiler, MSL, Python and the system, the
+    devices and where compiled kernels are kept. Raises ArgumentError when `file` is none."""
     from . import _cache
 
     _check(backend, "versioninfo")
+    if file is not None and not hasattr(file, "write"):
+        raise ArgumentError(f"versioninfo: a text file is expected, {file!r} was given")
     facts = dict(_core.version_info())
     facts["current device"] = _device.device().id
     facts["cache path"] = str(_cache.folder() or "none (METALKI_CACHE=0)")

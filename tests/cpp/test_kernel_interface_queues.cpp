@@ -88,6 +88,32 @@ TEST_CASE("one queue waits for another on the device") {
     second.synchronize();
 }
 
+TEST_CASE("spawned work follows the spawner's, and the spawner's what it waits for") {
+    const Kernel long_kernel = slow(), add = adder();
+    Buffer a = buffer_of(std::vector<std::uint32_t>{0, 0}), b = buffer_of(std::vector<std::uint32_t>{0, 0});
+    launch(long_kernel, std::tuple{a, 100'000'000u}, {.ndrange = {1}});
+    const Event before = global_queue(default_device()).record_event();
+    const Kernel move = kernel_of("kernel void move(device uint* to, device const uint* from) { to[0] = from[0] + 1; }");
+    const Queue* mine = &global_queue(default_device());
+    auto task = spawn([&] {
+        CHECK_FALSE(global_queue(default_device()) == *mine);
+        launch(move, std::tuple{b, a}, {.ndrange = {1}});
+        return std::string("done");
+    });
+    task.wait();
+    launch(move, std::tuple{a, b}, {.ndrange = {1}});
+    CHECK_FALSE(before.is_complete()); // neither thread has waited for the device
+    CHECK(task.result() == "done");
+    CHECK(values_of<std::uint32_t>(a)[0] == 3);
+    auto failing = spawn([] { throw std::runtime_error("lost"); });
+    CHECK(message_of<std::runtime_error>([&] { failing.wait(); }) == "lost");
+    auto moved = std::move(failing);
+    auto nothing = spawn([] {});
+    nothing.wait();
+    spawn([&] { launch(add, std::tuple{a, 4u}, {.ndrange = {1}}); }).wait();
+    CHECK(values_of<std::uint32_t>(a)[0] == 7);
+}
+
 TEST_CASE("waiting with a time limit") {
     const Kernel long_kernel = slow();
     const Queue queue(default_device());

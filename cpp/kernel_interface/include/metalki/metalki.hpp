@@ -11,5 +11,6 @@
 #include "metalki/message.hpp"
 #include "metalki/profile.hpp"
 #include "metalki/queue.hpp"
+#include "metalki/task.hpp"
 #include "metalki/texture.hpp"
 #include "metalki/version.hpp"

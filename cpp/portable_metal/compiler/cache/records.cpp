@@ -161,13 +161,23 @@ std::string source_key(std::string_view source, const Options& options) {
     return content_hash(out.take());
 }
 
-std::string bitcode_key(const std::string& source_key) {
-    return content_hash(source_key + " bitcode");
-}
-
-std::string kernel_key(const std::string& source_key, std::string_view function, std::span<const ConstantValue> constants) {
+std::string content_key(const std::string& source_key, const std::vector<Dependency>& dependencies) {
     BinaryWriter out;
     out.write(source_key);
+    for (const Dependency& dependency : dependencies) {
+        out.write(dependency.path);
+        out.write(dependency.hash);
+    }
+    return content_hash(out.take());
+}
+
+std::string bitcode_key(const std::string& content_key) {
+    return content_hash(content_key + " bitcode");
+}
+
+std::string kernel_key(const std::string& content_key, std::string_view function, std::span<const ConstantValue> constants) {
+    BinaryWriter out;
+    out.write(content_key);
     out.write(function);
     for (const ConstantValue& constant : constants) {
         out.write(constant.index.value_or(~0u));

@@ -25,8 +25,9 @@ struct CompiledKernel {
 // Keys hold everything that changes the result: texts, options, our headers, compiler version, processor.
 std::string prefix_key(const std::string& header_key);
 std::string source_key(std::string_view source, const Options& options);
-std::string bitcode_key(const std::string& source_key);
-std::string kernel_key(const std::string& source_key, std::string_view function, std::span<const ConstantValue> constants);
+std::string content_key(const std::string& source_key, const std::vector<Dependency>& dependencies);
+std::string bitcode_key(const std::string& content_key);
+std::string kernel_key(const std::string& content_key, std::string_view function, std::span<const ConstantValue> constants);
 
 // Without the bitcode. Reading returns nothing when the record is damaged or a file that the source included has changed.
 std::string write_source(const ParsedSource& source);
