@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from . import _core, _device, _dtypes
-from .errors import ArgumentError, MetalkiError
+from .errors import ArgumentError, MetalkiError, OutOfMemoryError
 
 __all__ = ["Array", "array", "asarray", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"]
 
@@ -102,6 +102,10 @@ class Array(_core.ArrayBase):
         return self._view(self.dtype, list(self.shape[1:]), (index % self.shape[0]) * row)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, Array) and isinstance(key, (int, slice, np.integer)):
+            part = self[key]  # `x[1:] += y` has changed the part already and hands it over
+            if (part.gpu_address, part.shape, part.dtype) == (value.gpu_address, value.shape, value.dtype):
+                return
         raise ArgumentError("metalki.Array: elements cannot be assigned; write to .numpy() or use KI.copyto")
 
     def __add__(self, other: Any) -> Array:

@@ -189,16 +189,16 @@ def result_like(shape: tuple[int, ...], dtype: DType, like: Array | None) -> Arr
     return _array.empty(shape, dtype, like.storage, device=like.device)
 
 
-def check_out(out: Any, shape: tuple[int, ...], dtype: DType | None, what: str) -> Array:
-    """`out` when it can take the result. Raises ArgumentError else."""
+def check_out(out: Any, shape: tuple[int, ...], what: str) -> Array:
+    """`out` when results of `shape` broadcast to it. Raises ArgumentError else."""
     if not isinstance(out, Array):
         raise ArgumentError(f"{what}: return arrays must be of metalki.Array, {type(out).__name__} was given")
-    if out.shape != shape:
+    whole = out.shape
+    own = (1,) * (len(whole) - len(shape)) + shape
+    if len(own) != len(whole) or any(n not in (1, size) for n, size in zip(own, whole, strict=True)):
         raise ArgumentError(
-            f"{what}: non-broadcastable output operand with shape {out.shape} doesn't match the broadcast shape {shape}"
+            f"{what}: non-broadcastable output operand with shape {whole} doesn't match the broadcast shape {shape}"
         )
-    if dtype is not None and out.dtype != dtype:
-        raise ArgumentError(f"{what}: out has dtype {out.dtype}, the result has dtype {dtype}; they must match")
     return out
 
 

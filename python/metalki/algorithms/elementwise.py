@@ -53,8 +53,7 @@ def broadcast(expr: str, *arrays: Any, out: Array | None = None, dtype: Any = No
     shapes = [v.shape for v in values.values() if isinstance(v, Array)]
     shape = c.broadcast_shapes(shapes, "broadcast")
     if out is not None:
-        c.check_out(out, shape if shapes else out.shape, None, "broadcast")
-        shape = out.shape
+        shape = c.check_out(out, shape, "broadcast").shape
     wanted = None if dtype is None else _dtypes.normalize(dtype, "broadcast")
     if out is not None:
         if wanted is not None and wanted != out.dtype:
@@ -120,16 +119,21 @@ def run(
     out_strides: tuple[int, ...] | None = None,
     out_offset: int = 0,
     prelude: str = "",
+    safe: bool = False,
 ) -> Array:
-    """Launches `expr` over `inputs`; the result goes to `out`, or to a new array of `shape`."""
+    """Launches `expr` over `inputs`; the result goes to `out`, or to a new array of `shape`. `safe` forbids the compiler to
+    contract or reorder floating-point arithmetic."""
     like = next((o.value for o in inputs if o.strides is not None), out)
     if out is not None and any(_overlaps(out, o, out_strides) for o in inputs):
-        out = _copied(run(expr, inputs, shape, dtype or out.dtype, prelude=prelude), out, out_strides, out_offset)
+        out = _copied(
+            run(expr, inputs, shape, dtype or out.dtype, prelude=prelude, safe=safe), out, out_strides, out_offset
+        )
         return out
     device = like.device if like is not None else None
     key = (
         expr,
         prelude,
+        safe,
         shape,
         dtype,
         out_strides,
@@ -139,7 +143,7 @@ def run(
     )
     plan = c._cache.get(key)
     if plan is None:
-        plan = c.cached(key, lambda: _plan(expr, inputs, shape, dtype, out_strides, out_offset, prelude))
+        plan = c.cached(key, lambda: _plan(expr, inputs, shape, dtype, out_strides, out_offset, prelude, safe))
     if out is None:
         out = c.result_like(shape, plan.result, like)
     if out.size == 0 or 0 in shape:
@@ -177,6 +181,7 @@ def _plan(
     out_strides: tuple[int, ...] | None,
     out_offset: int,
     prelude: str,
+    safe: bool,
 ) -> Plan:
     arrays = [o for o in inputs if o.strides is not None]
     steps = [out_strides if out_strides is not None else contiguous_strides(shape), *[o.strides for o in arrays]]
@@ -185,8 +190,10 @@ def _plan(
     where = layout(geometry)
     names = tuple((o.name, o.dtype, o.strides is None) for o in inputs)
     kernel = c.cached(
-        ("map", expr, prelude, names, dtype, where.key, _core_device(inputs)),
-        lambda: c.compiled(source(expr, inputs, dtype, where, prelude), "ki_map"),
+        ("map", expr, prelude, safe, names, dtype, where.key, _core_device(inputs)),
+        lambda: c.compiled(
+            source(expr, inputs, dtype, where, prelude), "ki_map", {"math_mode": "safe"} if safe else None
+        ),
     )
     found = kernel.arguments[0].dtype
     if found is None:

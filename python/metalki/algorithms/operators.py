@@ -34,6 +34,7 @@ def _launch(
     prelude: str = "",
 ) -> Array:
     """Runs `expr` over x and y; scalars are handed over as `kind`."""
+    shape = shape if out is None else out.shape
     inputs = []
     for name, value in zip("xyz", values, strict=False):
         if isinstance(value, Array):
@@ -43,7 +44,7 @@ def _launch(
             inputs.append(Operand(name, c.check_scalar(plain, kind, "scalar"), kind, None))
     if not shape and not any(isinstance(v, Array) for v in values) and out is None:
         out = _array.empty((), result)
-    return run(expr, inputs, shape, result, out, prelude=prelude)
+    return run(expr, inputs, shape, result, out, prelude=prelude, safe=True)
 
 
 def _wrapping(sign: str) -> Callable[[str, DType], str]:
@@ -192,7 +193,7 @@ def _target(out: Array | None, shape: tuple[int, ...], kind: DType, name: str) -
     """`out` checked as numpy checks it: the shape exactly, the dtype by the rule "same_kind"."""
     if out is None:
         return None
-    c.check_out(out, shape, None, name)
+    c.check_out(out, shape, name)
     order = "biuf"
     have, want = ("f" if c.is_float(d) else d.kind for d in (out.dtype, kind))
     if order.index(want) > order.index(have) and not (want == "u" and have == "i"):

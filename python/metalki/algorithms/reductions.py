@@ -183,15 +183,15 @@ def source(
     """The text of one kernel of a reduction. `fixed` are the accumulating and the resulting type when they are known."""
     types = [c.msl(d, "reduce") for d in what.dtypes]
     parameters = [
-        f"constant {t}& ki_{n}" if number else f"device const {t}* ki_{n}"
+        f"constant {t}& ki_in_{n}" if number else f"device const {t}* ki_in_{n}"
         for n, t, number in zip(what.names, types, what.numbers, strict=True)
     ]
     called = [
-        f"{t} ki_{n}" if number else f"device const {t}* ki_{n}"
+        f"{t} ki_in_{n}" if number else f"device const {t}* ki_in_{n}"
         for n, t, number in zip(what.names, types, what.numbers, strict=True)
     ]
-    loads = [f"ki_{n}" if number else f"ki_{n}[i_]" for n, number in zip(what.names, what.numbers, strict=True)]
-    names = ", ".join(f"ki_{n}" for n in what.names)
+    loads = [f"ki_in_{n}" if number else f"ki_in_{n}[i_]" for n, number in zip(what.names, what.numbers, strict=True)]
+    names = ", ".join(f"ki_in_{n}" for n in what.names)
     typed = ", ".join(f"{t} {n}" for n, t in zip(what.names, types, strict=True))
     text = [c.PRELUDE, f"typedef {'long' if wide else 'int'} ix;\n", HELPERS]
     text.append(f"inline auto ki_f({typed}) {{ return ({what.expr}); }}\n")
