@@ -326,7 +326,7 @@ _FLOAT_UNARY = {
 _ACCURATE = """
 inline float ki_log1p(float x) {
     float u = 1.0f + x;
-    if (u == 1.0f || isinf(u)) return u == 1.0f ? x : u;
+    if (u == 1.0f || u == INFINITY) return u == 1.0f ? x : u;
     return log(u) * (x / (u - 1.0f));
 }
 inline float ki_expm1(float x) {
