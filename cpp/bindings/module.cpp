@@ -15,6 +15,7 @@ NB_MODULE(_core, m) {
     bind_library(m);
     bind_kernel(m);
     bind_callbacks(m);
+    bind_messages(m);
     bind_profile(m);
     bind_texture(m);
     m.def(

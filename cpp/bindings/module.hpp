@@ -72,6 +72,10 @@ const char* severity_name(Severity severity);
 void wait(const Queue& queue);
 void wait(const Device& device);
 
+// Hands what kernels have printed to Python; cheap when there is nothing. Throw nb::python_error.
+void deliver_messages(const Queue& queue);
+void deliver_messages(const Device& device);
+
 // Marks that the calling thread waits; made with the GIL. Should a kernel run on it meanwhile, Ctrl-C stops that.
 class InterruptibleWait {
 public:
@@ -105,6 +109,7 @@ void bind_array(nb::module_& m);
 void bind_library(nb::module_& m);
 void bind_kernel(nb::module_& m);
 void bind_callbacks(nb::module_& m);
+void bind_messages(nb::module_& m);
 void bind_profile(nb::module_& m);
 void bind_texture(nb::module_& m);
 

@@ -27,6 +27,15 @@ template <class Waitable> void stop(const Waitable& waitable) {
     }
 }
 
+// The error of the device is raised, whatever becomes of the messages.
+template <class Waitable> void deliver_beside_error(const Waitable& waitable) {
+    try {
+        deliver_messages(waitable);
+    } catch (nb::python_error& error) {
+        error.discard_as_unraisable("metalki: messages of kernels");
+    }
+}
+
 template <class Waitable> void wait_for(const Waitable& waitable) {
     use_device();
     for (;;) {
@@ -36,11 +45,13 @@ template <class Waitable> void wait_for(const Waitable& waitable) {
             GilRelease release;
             done = waitable.synchronize_for(signal_interval);
         } catch (const DeviceError&) {
+            deliver_beside_error(waitable);
             // What Ctrl-C has stopped is not to blame.
             if (PyErr_CheckSignals() != 0)
                 throw nb::python_error();
             throw;
         }
+        deliver_messages(waitable);
         if (done)
             break;
         if (PyErr_CheckSignals() != 0) {

@@ -1,14 +1,19 @@
 // The list of waiting messages, and their delivery in the order of completion.
 #include "kernel_interface/messages.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <deque>
-#include <iterator>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
+
+#ifndef _WIN32
+#include <pthread.h>
+#endif
 
 #include "kernel_interface/backend.hpp"
 
@@ -34,17 +39,30 @@ struct Waiting {
     std::size_t lost = 0;
     std::shared_ptr<const MessageHandler> handler = std::make_shared<const MessageHandler>(&print_message);
 
-    std::atomic<bool> any{false};
+    std::atomic<std::size_t> count{0};      // of the entries
     std::atomic<std::int64_t> in_flight{0}; // command buffers whose kernels may print
     std::atomic<int> delivering{0};
     std::recursive_timed_mutex delivery; // one handler at a time
 };
 
 // Never destroyed: device threads may outlive static objects.
-Waiting& waiting() {
-    static Waiting* const instance = new Waiting;
-    return *instance;
+std::atomic<Waiting*>& instance() {
+    static std::atomic<Waiting*> pointer{new Waiting};
+    return pointer;
 }
+
+Waiting& waiting() {
+    return *instance().load(std::memory_order_acquire);
+}
+
+#ifndef _WIN32
+// What the parent's kernels print is the parent's to tell.
+[[maybe_unused]] const int forgets_in_children = pthread_atfork(nullptr, nullptr, [] {
+    auto* fresh = new Waiting;
+    fresh->handler = waiting().handler;
+    instance().store(fresh, std::memory_order_release);
+});
+#endif
 
 std::size_t bytes_of(const KernelMessage& message) {
     return sizeof(Entry) + message.subsystem.size() + message.category.size() + message.text.size();
@@ -55,42 +73,21 @@ KernelMessage loss(std::size_t count) {
             std::to_string(count) + " messages were dropped: nobody waited for the kernels that wrote them"};
 }
 
-std::vector<Entry> take(const detail::QueueImpl* queue) {
-    Waiting& w = waiting();
-    std::vector<Entry> taken;
-    std::lock_guard lock(w.mutex);
-    std::deque<Entry> others;
-    for (Entry& entry : w.entries) {
-        if (queue != nullptr && entry.queue != queue) {
-            others.push_back(std::move(entry));
-            continue;
-        }
-        w.bytes -= bytes_of(entry.message);
-        taken.push_back(std::move(entry));
-    }
-    w.entries.swap(others);
-    if (w.lost > 0)
-        taken.push_back({queue, loss(std::exchange(w.lost, 0))});
-    w.any.store(!w.entries.empty(), std::memory_order_release);
-    return taken;
-}
-
-std::vector<KernelMessage> take_texts(const detail::QueueImpl* queue) {
-    std::vector<KernelMessage> messages;
-    for (Entry& entry : take(queue))
-        messages.push_back(std::move(entry.message));
-    return messages;
-}
-
-// In front of what has come since.
-void put_back(std::vector<Entry> entries, std::size_t first) {
+// The first message of a queue, or of all for null.
+std::optional<KernelMessage> take(const detail::QueueImpl* queue) {
     Waiting& w = waiting();
     std::lock_guard lock(w.mutex);
-    for (std::size_t i = entries.size(); i-- > first;) {
-        w.bytes += bytes_of(entries[i].message);
-        w.entries.push_front(std::move(entries[i]));
+    const auto mine = [queue](const Entry& entry) { return queue == nullptr || entry.queue == queue; };
+    const auto found = std::find_if(w.entries.begin(), w.entries.end(), mine);
+    if (found == w.entries.end()) {
+        const std::size_t lost = std::exchange(w.lost, 0);
+        return lost > 0 ? std::optional(loss(lost)) : std::nullopt;
     }
-    w.any.store(!w.entries.empty(), std::memory_order_release);
+    KernelMessage message = std::move(found->message);
+    w.bytes -= bytes_of(message);
+    w.entries.erase(found);
+    w.count.store(w.entries.size(), std::memory_order_release);
+    return message;
 }
 
 // Counts a delivery while it lasts, so that others wait for its end.
@@ -101,19 +98,6 @@ public:
     Delivering(const Delivering&) = delete;
     Delivering& operator=(const Delivering&) = delete;
 };
-
-void hand_over(const detail::QueueImpl* queue, const MessageHandler& handler) {
-    const Delivering counted;
-    std::vector<Entry> entries = take(queue);
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-        try {
-            handler(entries[i].message);
-        } catch (...) {
-            put_back(std::move(entries), i + 1);
-            throw;
-        }
-    }
-}
 
 const char* name_of(MessageLevel level) {
     constexpr const char* names[] = {"debug", "info", "notice", "error", "fault"};
@@ -143,17 +127,17 @@ void print_message(const KernelMessage& message) {
     std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-std::vector<KernelMessage> take_messages(const Queue& queue) {
-    return take_texts(queue.impl().get());
+std::optional<KernelMessage> take_message(const Queue& queue) {
+    return take(queue.impl().get());
 }
-std::vector<KernelMessage> take_messages() {
-    return take_texts(nullptr);
+std::optional<KernelMessage> take_message() {
+    return take(nullptr);
 }
-bool messages_are_waiting() noexcept {
-    return waiting().any.load(std::memory_order_acquire);
+std::size_t waiting_messages() noexcept {
+    return waiting().count.load(std::memory_order_acquire);
 }
 bool messages_may_come() noexcept {
-    return waiting().in_flight.load(std::memory_order_acquire) > 0 || messages_are_waiting();
+    return waiting().in_flight.load(std::memory_order_acquire) > 0 || waiting_messages() > 0;
 }
 
 namespace detail {
@@ -168,7 +152,7 @@ void add_message(const QueueImpl* queue, KernelMessage message) {
     }
     w.bytes += bytes;
     w.entries.push_back({queue, std::move(message)});
-    w.any.store(true, std::memory_order_release);
+    w.count.store(w.entries.size(), std::memory_order_release);
 }
 
 void expect_messages() noexcept {
@@ -181,7 +165,7 @@ void messages_came() noexcept {
 
 void deliver_messages(const QueueImpl* queue) {
     Waiting& w = waiting();
-    if (!w.any.load(std::memory_order_acquire) && w.delivering.load(std::memory_order_acquire) == 0) [[likely]]
+    if (waiting_messages() == 0 && w.delivering.load(std::memory_order_acquire) == 0) [[likely]]
         return;
     std::shared_ptr<const MessageHandler> handler;
     {
@@ -190,8 +174,15 @@ void deliver_messages(const QueueImpl* queue) {
     }
     if (!handler)
         return;
-    std::unique_lock lock(w.delivery, patience);
-    hand_over(queue, *handler);
+    const Delivering counted;
+    const std::unique_lock lock(w.delivery, patience);
+    // Not for ever, should the handler itself make kernels print.
+    for (std::size_t left = waiting_messages() + 1; left > 0; --left) {
+        const std::optional<KernelMessage> message = take(queue);
+        if (!message)
+            break;
+        (*handler)(*message);
+    }
 }
 
 } // namespace detail

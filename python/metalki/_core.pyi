@@ -314,6 +314,17 @@ class ProfileBase:
     def _table(self) -> str: ...
     def _trace(self) -> str: ...
 
+def take_message(queue: Queue | None) -> tuple[bool, int, str, str, str] | None:
+    """
+    The next message of a queue, of all for None: (printed, level, subsystem, category, text); None when there is none.
+    """
+
+def waiting_messages() -> int:
+    """How many messages wait."""
+
+def finish_messages(seconds: float) -> None:
+    """Waits for kernels that print and delivers what they wrote."""
+
 class TextureBase:
     def __init__(self, device: Device, format: str, type: int, *arguments: Any) -> None:
         """`arguments` are width, height, depth, layers, access and label."""

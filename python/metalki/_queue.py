@@ -124,6 +124,15 @@ def _stop_caller() -> None:
         _caller.join(timeout=1)
 
 
+# Seconds that the end of the interpreter waits for kernels that print.
+_PATIENCE_AT_EXIT = 5.0
+
+
+@atexit.register
+def _deliver_last_messages() -> None:
+    _core.finish_messages(_PATIENCE_AT_EXIT)
+
+
 _inherited: ContextVar[dict[int, _core.Queue] | None] = ContextVar("metalki_queues", default=None)
 _of_tasks: WeakKeyDictionary[Any, dict[int, _core.Queue]] = WeakKeyDictionary()
 

@@ -1,10 +1,11 @@
 // What kernels print and log.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "metalki/export.hpp"
 
@@ -34,18 +35,18 @@ struct KernelMessage {
 /// comes out of that wait, and the messages behind wait for the next one.
 using MessageHandler = std::function<void(const KernelMessage&)>;
 
-/// Replaces the handler, which is print_message at first. With an empty one messages are kept for take_messages().
+/// Replaces the handler, which is print_message at first. With an empty one messages are kept for take_message().
 METALKI_API void set_message_handler(MessageHandler handler);
 
 /// Writes printed text to the standard output, and log messages, a line each, to the standard error stream.
 METALKI_API void print_message(const KernelMessage& message);
 
-/// Takes the messages of completed work of a queue, or of all queues, that no handler has had.
-METALKI_API std::vector<KernelMessage> take_messages(const Queue& queue);
-METALKI_API std::vector<KernelMessage> take_messages();
+/// Takes the next message of completed work of a queue, or of all queues, that no handler has had; nothing when there is none.
+METALKI_API std::optional<KernelMessage> take_message(const Queue& queue);
+METALKI_API std::optional<KernelMessage> take_message();
 
-/// Whether take_messages() would return anything. Cheap.
-METALKI_API bool messages_are_waiting() noexcept;
+/// How many messages of all queues wait to be taken. Cheap.
+METALKI_API std::size_t waiting_messages() noexcept;
 
 /// Whether messages wait, or kernels that may print have been launched and are not complete.
 METALKI_API bool messages_may_come() noexcept;
