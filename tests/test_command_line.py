@@ -43,7 +43,7 @@ def metalki(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
 
 def test_info(folder: Path) -> None:
     shown = metalki(folder, "info", METALKI_CACHE_DIR="/somewhere/else").stdout
-    for fact in ("metalki", "provider", "compiler", "msl", "device 0", "/somewhere/else", "Python", "OS"):
+    for fact in ("metalki", "provider", "compiler", "MSL version", "device 0", "/somewhere/else", "Python", "OS"):
         assert fact in shown
     assert "METALKI_CACHE=0" in metalki(folder, "info", METALKI_CACHE="0").stdout
 
@@ -67,6 +67,58 @@ def test_check_prints_positions_and_goes_through_all_files(folder: Path) -> None
     assert metalki(folder, "check", "-D", "nope=5", "broken.metal").returncode == 0
 
 
+def test_check_finds_what_only_code_generation_tells(folder: Path) -> None:
+    many = ", ".join(f"device int* a{i}" for i in range(32))
+    (folder / "many.metal").write_text(
+        f"kernel void fine(device int* a) {{}}\nkernel void many({many}) {{ a0[0] = 1; }}\n"
+    )
+    result = metalki(folder, "check", "many.metal")
+    assert result.returncode == 1
+    assert "many.metal:" in result.stderr
+    assert "31" in result.stderr
+    (folder / "constant.metal").write_text(
+        "constant int N [[function_constant(0)]];\nkernel void k(device int* a) { a[0] = N; }\n"
+    )
+    assert metalki(folder, "check", "constant.metal").returncode == 0
+
+
+def test_check_options(folder: Path) -> None:
+    assert metalki(folder, "check", "dubious.metal").returncode == 0
+    assert metalki(folder, "check", "--werror", "dubious.metal").returncode == 1
+    assert metalki(folder, "check", "--werror", "scale.metal").returncode == 0
+    (folder / "headers").mkdir()
+    (folder / "headers" / "value.h").write_text("#define VALUE 1\n")
+    (folder / "includes.metal").write_text('#include "value.h"\nkernel void k(device int* a) { a[0] = VALUE; }\n')
+    assert metalki(folder, "check", "includes.metal").returncode == 1
+    assert metalki(folder, "check", "-I", "headers", "includes.metal").returncode == 0
+    (folder / "headers" / "value.h").write_text("#define VALUE (1\n")
+    broken = metalki(folder, "check", "-Iheaders", "includes.metal")
+    assert broken.returncode == 1
+    assert ".metal:2:" in broken.stderr or "value.h:1:" in broken.stderr
+
+
+def test_run_takes_arguments_in_every_form(folder: Path) -> None:
+    (folder / "forms.metal").write_text("""#include <metal_stdlib>
+using namespace metal;
+struct pair { float a; int b; };
+kernel void forms(device int* out, constant int3& v, device const short* s, constant bool& flag, threadgroup int* t,
+                  device const float* r, constant half& h, uint i [[thread_position_in_grid]]) {
+    t[0] = v.z; out[i] = flag ? s[i] + v.x + t[0] + (r[i] < 1) + int(h) : -1; }
+""")
+    given = ["v=1,2,3", "zeros:int32:4", "arange:int16:2x2", "true", "threadgroup:16", "random:float32:4", "h=2.5"]
+    arguments = [word for spec in given for word in ("--arg", spec)]
+    result = metalki(folder, "run", "forms.metal", "--kernel", "forms", *arguments, "--ndrange", "4", "--time")
+    assert result.stdout == "out int32[4]: 7 8 9 10\n", result.stderr
+    assert "forms" in result.stderr
+    wrong = metalki(folder, "run", "forms.metal", "--arg", "1", "--ndrange", "4")
+    for part in ("takes 7 --arg", "v: buffer, int3", "zeros:int16:1024", "threadgroup:1024", "or a number"):
+        assert part in wrong.stderr
+    twice = [word for spec in ("v=1,2,3", "v=1,2,3", "1", "1", "1", "1", "1") for word in ("--arg", spec)]
+    assert "twice" in metalki(folder, "run", "forms.metal", *twice, "--ndrange", "4").stderr
+    unknown = metalki(folder, "run", "forms.metal", "--arg", "w=1", "--ndrange", "4")
+    assert "no argument 'w'" in unknown.stderr
+
+
 def test_run_prints_and_saves(folder: Path) -> None:
     arguments = ("--arg", "float32:8", "--arg", "float32:8:arange", "--arg", "2.5", "--ndrange", "8")
     result = metalki(folder, "run", "scale.metal", *arguments, "--print", "3", "--save", "out=out.npy")
@@ -87,7 +139,11 @@ def test_run_prints_and_saves(folder: Path) -> None:
         (["--arg", "float32:8", "--arg", "nonsense:8", "--arg", "1", "--ndrange", "8"], "nonsense"),
         (["--arg", "float32:8", "--arg", "@nope.npy", "--arg", "1", "--ndrange", "8"], "nope.npy"),
         (["--arg", "float32:8", "--arg", "float32:8", "--arg", "1", "--ndrange", "a"], "'a'"),
-        (["--arg", "float32:8", "--arg", "float32:8", "--arg", "1"], "ndrange"),
+        (["--arg", "float32:8", "--arg", "float32:8", "--arg", "1"], "give --ndrange"),
+        (["--arg", "float32:8", "--arg", "full:float32:8", "--arg", "1", "--ndrange", "8"], "full:float32:8"),
+        (["--arg", "float32:8", "--arg", "float32:axb", "--arg", "1", "--ndrange", "8"], "axb"),
+        (["--arg", "float32:8", "--arg", "float32:-1", "--arg", "1", "--ndrange", "8"], "-1"),
+        (["--arg", "float32:8", "--arg", "float32:8", "--arg", "threadgroup:x", "--ndrange", "8"], "threadgroup"),
         (["--arg", "float32:8", "--arg", "float32:8", "--arg", "1", "--ndrange", "8", "--save", "f=x"], "--save"),
         (["--device", "abacus"], "abacus"),
         (["--kernel", "nope"], "scale"),

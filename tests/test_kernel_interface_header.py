@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
 
 import numpy as np
 import pytest
@@ -99,21 +99,71 @@ def test_cartesian_index() -> None:
         assert p.numpy()[i].tolist() == [i % 3, i // 3]
 
 
-@pytest.mark.parametrize(
-    ("ndrange", "index"), [("uint", "p"), ("uint2", "p.x + 64 * p.y"), ("uint3", "p.x + 64 * (p.y + 64 * p.z)")]
-)
-def test_no_division_for_the_index(ndrange: str, index: str) -> None:
-    source = HEAD + f"kernel void k(device float* o, {ndrange} p [[thread_position_in_grid]]) {{ o[{index}] = 1; }}"
-    text: Any = mk.Kernel(source).disassemble("llvm")
+DIVISIONS = re.compile(r"\b(udiv|urem|sdiv|srem|fdiv)\b")
+POSITIONS = {
+    "1-D, an attribute": ("uint p [[thread_position_in_grid]]", "p"),
+    "2-D, an attribute": ("uint2 p [[thread_position_in_grid]], uint2 n [[threads_per_grid]]", "p.x + n.x * p.y"),
+    "3-D, an attribute": (
+        "uint3 p [[thread_position_in_grid]], uint3 n [[threads_per_grid]]",
+        "p.x + n.x * (p.y + n.y * p.z)",
+    ),
+    "1-D": ("KI_ARGS", "KI.get_global_id().x"),
+    "2-D": ("KI_ARGS", "ki::linear(KI.get_global_id().xy, KI.get_global_size().xy)"),
+    "3-D": ("KI_ARGS", "ki::linear(KI.get_global_id(), KI.get_global_size())"),
+    "group and local": ("KI_ARGS", "ki::expand(KI.get_group_id(), KI.get_local_id(), KI.get_local_size()).x"),
+    "sub-groups": ("KI_ARGS", "KI.get_sub_group_id() * KI.get_max_sub_group_size() + KI.get_sub_group_local_id()"),
+}
+
+
+def llvm_of(parameters: str, body: str) -> str:
+    text = mk.Kernel(f"{HEAD}kernel void k(device float* o, {parameters}) {{ {body} }}").disassemble("llvm")
     assert "define" in text
-    assert "div" not in text
-    assert "rem" not in text
+    assert "store" in text
+    return text
+
+
+@pytest.mark.skipif(mk.device().kind != "cpu", reason="other devices show no LLVM IR")
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("name", POSITIONS)
+def test_an_index_needs_no_division_and_32_bits(name: str, guarded: bool) -> None:
+    parameters, index = POSITIONS[name]
+    limit = "constant uint& limit, " if guarded else ""
+    text = llvm_of(limit + parameters, f"uint i = {index}; {'if (i < limit)' if guarded else ''} o[i] = 1;")
+    assert not DIVISIONS.search(text)
+    # A row's start may be counted in a 64-bit register, what differs from thread to thread is not.
+    assert not re.search(r"\bmul\b[^\n]*<[0-9]+ x i64>", text)
+
+
+@pytest.mark.skipif(mk.device().kind != "cpu", reason="other devices show no LLVM IR")
+def test_cartesian_divides_in_32_bits_whenever_the_shape_fits() -> None:
+    narrow = llvm_of("constant uint3& shape, KI_ARGS", "o[ki::cartesian<3>(KI.get_global_id().x, shape).y] = 1;")
+    assert re.search(r"\budiv [^\n]*i32\b", narrow)
+    assert not re.search(r"\b[us](div|rem) [^\n]*i64\b", narrow)
+    wide = llvm_of("constant ulong3& shape, constant ulong& i, KI_ARGS", "o[ki::cartesian<3>(i, shape).y] = 1;")
+    assert re.search(r"\budiv [^\n]*i32\b", wide)  # taken where the numbers fit
+    assert re.search(r"\budiv [^\n]*i64\b", wide)
+
+
+@pytest.mark.parametrize("linear", [0, 5, 59, 2**32 - 1, 2**32, 2**40 + 123, 2**63 + 17])
+def test_cartesian_beyond_32_bits(linear: int) -> None:
     source = (
         HEAD
-        + "kernel void k(device float* o, KI_ARGS) { o[ki::linear(KI.get_global_id(), KI.get_global_size())] = 1; }"
+        + """kernel void k(device ulong* o, constant ulong& i, constant ulong2& two, constant ulong3& three,
+                      constant ulong4& four) {
+        ulong2 a = ki::cartesian<2>(i, two); ulong3 b = ki::cartesian<3>(i, three); ulong4 c = ki::cartesian<4>(i, four);
+        for (int k = 0; k < 2; ++k) o[k] = a[k];
+        for (int k = 0; k < 3; ++k) o[2 + k] = b[k];
+        for (int k = 0; k < 4; ++k) o[5 + k] = c[k];
+    }"""
     )
-    text = mk.Kernel(source).disassemble("llvm")
-    assert "define" in text
-    assert "udiv" not in text
-    assert "urem" not in text
-    assert "sdiv" not in text
+    out = mk.zeros(9, np.uint64)
+    two, three, four = (3, 2**62), (2**20, 2**10, 2**40), (7, 2**33 + 1, 5, 2**50)
+    mk.Kernel(source)(out, linear, two, three, four, ndrange=1)
+    expected = []
+    for shape in (two, three, four):
+        rest = linear
+        for size in shape[:-1]:
+            expected.append(rest % size)
+            rest //= size
+        expected.append(rest)
+    assert out.numpy().tolist() == expected

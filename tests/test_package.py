@@ -81,11 +81,12 @@ def test_llvm_is_hidden() -> None:
     assert not shown, shown[:10]
 
 
-def test_a_cpp_program_builds_against_the_installed_package(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["examples/cpp_embedding", "tests/installed"])
+def test_a_cpp_program_builds_against_the_installed_package(tmp_path: Path, folder: str) -> None:
     cmake = shutil.which("cmake")
     if not cmake:
         pytest.skip("cmake is not on PATH")
-    source = ROOT / "examples" / "cpp_embedding"
+    source = ROOT / folder
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     options = ["-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={cmake_dir()}"]
     configured = subprocess.run(

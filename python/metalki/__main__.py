@@ -6,6 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
+_FORMS = """a number (3, 0xff, 2.5, true); several for a vector (1,2,3); an array FILL:DTYPE:SHAPE or DTYPE:SHAPE
+(zeros:float32:1024, arange:int32:16x16, random:float32:1000, 7:uint8:64); FILE.npy; threadgroup:BYTES or
+threadgroup:DTYPE:SHAPE; none for what a function constant switches off. With out: before it an array is printed also when
+the kernel only reads it. NAME=... gives the argument of that name"""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit status: 0 done, 1 what was asked for failed, 2 wrong usage."""
@@ -42,15 +47,15 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser("check", help="compile files and print errors and warnings as file:line:column")
     check.add_argument("files", nargs="+", metavar="FILE.metal")
+    check.add_argument("--werror", action="store_true", help="exit with 1 for warnings too")
+    check.add_argument("--no-kernels", action="store_true", help="only parse: generate no code for the kernels")
     _add_options(check)
     check.set_defaults(function=_check)
 
     run = commands.add_parser(
         "run",
         help="launch a kernel of a file",
-        epilog="""SPEC is a number (3, 2.5, true), a new array DTYPE:SHAPE[:FILL] (float32:1024:arange,
-        int32:16x16:random, uint8:64:7; zeros without FILL), out:DTYPE:SHAPE for one to print, @FILE.npy, or
-        threadgroup:BYTES. SHAPE is 1024 or 16x16; FILL is zeros, ones, arange, random or a number.""",
+        epilog=f"SPEC is {_FORMS}. Arrays that the kernel writes are printed.",
     )
     run.add_argument("file", metavar="FILE.metal")
     run.add_argument("--kernel", metavar="NAME", help="may be left out where the file has one kernel")
@@ -65,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--save", action="append", default=[], metavar="ARG=FILE.npy", help="store an array argument, by name"
     )
+    run.add_argument("--time", action="store_true", help="print how long the kernel ran on the device")
     run.add_argument("--device", metavar="NAME", help='such as "cpu"')
     _add_options(run)
     run.set_defaults(function=_run)

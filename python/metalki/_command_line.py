@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _arguments, _array, _compile, _device, _kernel
+from . import _array, _compile, _device, _kernel, _profile
+from ._shell_arguments import FORMS, argument_from, number, sizes
 from .errors import ArgumentError, CompileError, CompileWarning, MetalkiError
 
 
@@ -24,23 +26,38 @@ def _options(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def check(given: argparse.Namespace) -> int:
-    """Compiles every file, all their kernels included; 1 when one of them has an error."""
+    """Compiles every file, all their kernels included; 1 when one of them has an error, or a warning with --werror."""
     warnings.simplefilter("ignore", CompileWarning)  # printed below
-    return max([_check_file(Path(file), _options(given)) for file in given.files])
+    found = [_check_file(Path(file), _options(given), given.no_kernels) for file in given.files]
+    return 1 if any(errors or (given.werror and warned) for errors, warned in found) else 0
 
 
-def _check_file(file: Path, options: dict[str, Any]) -> int:
+def _check_file(file: Path, options: dict[str, Any], no_kernels: bool) -> tuple[bool, bool]:
+    """Whether the file has errors, and whether it has warnings."""
     try:
         library = _compile.compile(file, options=options)
     except CompileError as error:
         print(str(error).rstrip(), file=sys.stderr)
-        return 1
+        return True, False
     except MetalkiError as error:
-        print(f"{file}: error: {error}", file=sys.stderr)
-        return 1
+        print(f"{file}:1:1: error: {error}", file=sys.stderr)
+        return True, False
     for d in library.warnings:
         print(f"{d.file}:{d.line}:{d.column}: {d.severity}: {d.message}", file=sys.stderr)
-    return 0
+    broken = [name for name in library.function_names if not no_kernels and _check_kernel(file, library, name)]
+    return bool(broken), any(d.severity == "warning" for d in library.warnings)
+
+
+def _check_kernel(file: Path, library: _compile.Library, name: str) -> bool:
+    try:
+        library[name]
+    except CompileError as error:
+        text = str(error).rstrip()
+        print(text if re.match(r"[^\n]*:\d+:\d+: ", text) else f"{file}:1:1: error: {text}", file=sys.stderr)
+        return True
+    except ArgumentError:  # function constants without values: nothing is known of this kernel yet
+        return False
+    return False
 
 
 def run(given: argparse.Namespace) -> int:
@@ -58,26 +75,59 @@ def run(given: argparse.Namespace) -> int:
 def _run(given: argparse.Namespace) -> None:
     constants = _constants(given.constant)
     kernel = _kernel.make_kernel(Path(given.file), given.kernel, function_constants=constants, options=_options(given))
-    specs = list(given.arg)
-    if len(specs) != len(kernel.arguments):
-        wanted = "".join(f"\n  {a.name}: {a.kind}, {a.type_name}, {a.access}" for a in kernel.arguments)
-        raise ArgumentError(
-            f"kernel {kernel.name!r} takes {len(kernel.arguments)} --arg, {len(specs)} were given:{wanted}"
-        )
+    specs = _in_order(kernel, given.arg)
     values = [argument_from(spec) for spec in specs]
     saves = _saves(given.save, kernel, values)
     geometry: dict[str, Any] = {
-        name: _sizes(getattr(given, name), name)
+        name: sizes(getattr(given, name), f"--{name}")
         for name in ("ndrange", "numworkgroups", "workgroupsize")
         if getattr(given, name) is not None
     }
-    kernel.launch(tuple(values), **geometry)
-    _device.device_synchronize()
+    if given.ndrange is None and given.numworkgroups is None:
+        raise ArgumentError("give --ndrange X[,Y[,Z]], the number of threads, or --numworkgroups")
+    with _profile.profile() as profile:
+        kernel.launch(tuple(values), **geometry)
     for argument, spec, value in zip(kernel.arguments, specs, values, strict=True):
         if isinstance(value, _array.Array) and (argument.access != "read" or spec.startswith("out:")):
             _show(argument.name, value.numpy(), given.count)
     for file, array in saves:
         np.save(file, array.numpy())
+    if given.time:
+        print(profile.table(), file=sys.stderr)
+
+
+def _in_order(kernel: Any, given: list[str]) -> list[str]:
+    """One word for each argument of the kernel: NAME=SPEC by name, the others fill the rest in order."""
+    names = [argument.name for argument in kernel.arguments]
+    named: dict[str, str] = {}
+    rest = []
+    for spec in given:
+        name, equals, value = spec.partition("=")
+        if equals and name in names and name not in named:
+            named[name] = value
+        elif equals and name.isidentifier():
+            raise ArgumentError(
+                f"--arg {spec!r}: {name!r} is given twice"
+                if name in named
+                else f"--arg {spec!r}: kernel {kernel.name!r} has no argument {name!r}; it has {', '.join(names)}"
+            )
+        else:
+            rest.append(spec)
+    if len(named) + len(rest) != len(names):
+        wanted = "".join(f"\n  {_described(argument)}" for argument in kernel.arguments)
+        raise ArgumentError(
+            f"kernel {kernel.name!r} takes {len(names)} --arg, {len(given)} were given:{wanted}\neach is {FORMS}"
+        )
+    return [named[name] if name in named else rest.pop(0) for name in names]
+
+
+def _described(argument: Any) -> str:
+    example = {"threadgroup": "threadgroup:1024", "texture": "", "sampler": ""}.get(argument.kind)
+    if example is None and argument.dtype is not None:
+        one = argument.access == "read" and argument.rows == argument.columns == 1 and not argument.is_address
+        example = f"zeros:{argument.dtype}:1024" + (", or a number" if one else "")
+    kind = f"{argument.name}: {argument.kind}, {argument.type_name}, {argument.access}"
+    return f"{kind} (such as {example})" if example else kind
 
 
 def _show(name: str, host: np.ndarray, count: int) -> None:
@@ -102,62 +152,8 @@ def _constants(given: list[str]) -> dict[int | str, Any] | None:
     result: dict[int | str, Any] = {}
     for constant in given:
         name, equals, text = constant.partition("=")
-        value = _number(text)
+        value = number(text)
         if not equals or value is None:
             raise ArgumentError(f"--constant {constant!r}: NAME=NUMBER is expected")
         result[int(name) if name.isdecimal() else name] = value
     return result or None
-
-
-def _sizes(text: str, what: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(size) for size in text.replace("x", ",").split(","))
-    except ValueError:
-        raise ArgumentError(f"--{what}: X, X,Y or X,Y,Z is expected, {text!r} was given") from None
-
-
-def _number(text: str) -> Any:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (lambda t: int(t, 0), float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return None
-
-
-def argument_from(spec: str) -> Any:
-    """The launch argument that a SPEC of the command line means."""
-    if spec.startswith("@"):
-        try:
-            return _array.array(np.load(spec[1:], allow_pickle=False))
-        except (OSError, ValueError) as error:
-            raise ArgumentError(f"--arg {spec}: the file cannot be read: {error}") from error
-    number = _number(spec)
-    if number is not None:
-        return number
-    parts = spec.removeprefix("out:").split(":")
-    if parts[0] == "threadgroup" and len(parts) == 2 and parts[1].isdecimal():
-        return _arguments.threadgroup(int(parts[1]))
-    if len(parts) not in (2, 3):
-        raise ArgumentError(f"--arg {spec!r}: a number, DTYPE:SHAPE[:FILL], @FILE.npy or threadgroup:BYTES is expected")
-    shape = _sizes(parts[1], f"arg {spec}")
-    return _filled(spec, shape, parts[0], parts[2] if len(parts) == 3 else "zeros")
-
-
-def _filled(spec: str, shape: tuple[int, ...], dtype: str, fill: str) -> _array.Array:
-    if fill == "zeros":
-        return _array.zeros(shape, dtype)
-    size = _array.empty(shape, dtype).size  # refuses what no array can have
-    if fill == "ones":
-        return _array.ones(shape, dtype)
-    if fill == "arange":
-        return _array.array(np.arange(size).reshape(shape), dtype)
-    if fill == "random":
-        floats = np.random.default_rng(0).random(shape)
-        return _array.array(floats * 100 if np.dtype(dtype).kind in "iu" else floats, dtype)
-    value = _number(fill)
-    if value is None:
-        raise ArgumentError(f"--arg {spec!r}: FILL is zeros, ones, arange, random or a number")
-    return _array.full(shape, value, dtype)

@@ -91,9 +91,9 @@ TEST_CASE("one queue waits for another on the device") {
 TEST_CASE("spawned work follows the spawner's, and the spawner's what it waits for") {
     const Kernel long_kernel = slow(), add = adder();
     Buffer a = buffer_of(std::vector<std::uint32_t>{0, 0}), b = buffer_of(std::vector<std::uint32_t>{0, 0});
-    launch(long_kernel, std::tuple{a, 100'000'000u}, {.ndrange = {1}});
-    const Event before = global_queue(default_device()).record_event();
     const Kernel move = kernel_of("kernel void move(device uint* to, device const uint* from) { to[0] = from[0] + 1; }");
+    launch(long_kernel, std::tuple{a, 400'000'000u}, {.ndrange = {1}});
+    const Event before = global_queue(default_device()).record_event();
     const Queue* mine = &global_queue(default_device());
     auto task = spawn([&] {
         CHECK_FALSE(global_queue(default_device()) == *mine);
