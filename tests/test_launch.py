@@ -272,7 +272,7 @@ try:
     mk.synchronize()
 except KeyboardInterrupt:
     mk.synchronize()
-    print("interrupted", mk.ones(3).numpy().sum(), a.numpy()[0])
+    print("interrupted", mk.ones(3).numpy().sum())
 """
 
 
@@ -283,4 +283,4 @@ def test_ctrl_c_during_a_wait() -> None:
     threading.Event().wait(0.3)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
-    assert (process.returncode, output) == (0, "interrupted 3.0 3999999999\n")
+    assert (process.returncode, output) == (0, "interrupted 3.0\n")
