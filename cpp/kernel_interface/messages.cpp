@@ -42,7 +42,7 @@ struct Waiting {
     std::atomic<std::size_t> count{0};      // of the entries
     std::atomic<std::int64_t> in_flight{0}; // command buffers whose kernels may print
     std::atomic<int> delivering{0};
-    std::recursive_timed_mutex delivery; // one handler at a time
+    std::timed_mutex delivery; // one handler at a time
 };
 
 // Never destroyed: device threads may outlive static objects.
@@ -90,11 +90,19 @@ std::optional<KernelMessage> take(const detail::QueueImpl* queue) {
     return message;
 }
 
+thread_local bool delivers_here = false;
+
 // Counts a delivery while it lasts, so that others wait for its end.
 class Delivering {
 public:
-    Delivering() { waiting().delivering.fetch_add(1); }
-    ~Delivering() { waiting().delivering.fetch_sub(1); }
+    Delivering() {
+        waiting().delivering.fetch_add(1);
+        delivers_here = true;
+    }
+    ~Delivering() {
+        delivers_here = false;
+        waiting().delivering.fetch_sub(1);
+    }
     Delivering(const Delivering&) = delete;
     Delivering& operator=(const Delivering&) = delete;
 };
@@ -174,6 +182,8 @@ void deliver_messages(const QueueImpl* queue) {
     }
     if (!handler)
         return;
+    if (delivers_here)
+        return; // a handler waits: the messages come when it has returned
     const Delivering counted;
     const std::unique_lock lock(w.delivery, patience);
     // Not for ever, should the handler itself make kernels print.
