@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "docs/getting_started.md", "docs/order_and_limits.md"]
+PAGES = ["README.md", "docs/getting_started.md", "docs/order_and_limits.md", "docs/printing.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```\n)?", re.M | re.S)
 
 
