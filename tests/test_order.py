@@ -133,6 +133,13 @@ def test_queues_differ_by_thread_and_stay_within_one() -> None:
     assert len({mk.global_queue(), mk.global_queue()}) == 1
 
 
+def test_devices_and_queues_compare_with_anything() -> None:
+    for thing in (mk.device(), mk.Queue(), mk.global_queue()):
+        for other in (None, 3, "x", object(), mk.devices):
+            assert thing != other
+        assert thing in [None, thing]
+
+
 def test_asyncio_tasks_have_queues_of_their_own(slow: mk.Kernel, copy: mk.Kernel) -> None:
     a, b = pair()
     slow(a, 1000, ndrange=1)

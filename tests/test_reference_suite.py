@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array as array_module
 import io
 import itertools
 import math
@@ -441,6 +442,19 @@ def test_adapt_both_ways(b: mk.MetalBackend) -> None:
     assert back.parts[0][0].tolist() == [0, 1, 2, 3]
     assert back.parts[1]["k"][0].dtype == np.int8
     assert isinstance(host.weights, np.ndarray)  # what was given is left alone
+
+
+def test_adapt_takes_any_host_array_and_leaves_the_rest(b: mk.MetalBackend) -> None:
+    buffer = array_module.array("f", [1, 2])
+    there = KI.adapt(
+        b, (buffer, memoryview(buffer), np.float32(3), b"bytes", "text", 4, np.array(["a"]), {1: np.array(2)})
+    )
+    assert [type(x) for x in there[:2]] == [mk.Array, mk.Array]
+    assert there[2:6] == (np.float32(3), b"bytes", "text", 4)
+    assert isinstance(there[6], np.ndarray)
+    assert there[7][1].shape == ()
+    with pytest.raises(mk.ArgumentError, match="float64"):
+        KI.adapt(b, [np.zeros(3)])
 
 
 def test_get_backend(b: mk.MetalBackend) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 import numpy as np
@@ -224,31 +224,42 @@ def get_backend(x: Any) -> MetalBackend:
 def adapt(to: Any, x: Any) -> Any:
     """Moves host arrays to the device (`to` a back end) or device arrays to the host (`to` numpy.ndarray).
 
-    Goes through tuples, lists, dicts and dataclasses and leaves everything else alone."""
+    Goes through tuples, lists, dicts and dataclasses and leaves everything else alone, arrays of text and of objects
+    included. Host arrays are those of numpy, memoryviews, array.array and whatever has `__dlpack__`. Raises ArgumentError
+    for arrays of numbers that the device does not have, such as float64."""
     if to is np.ndarray:
-        return _adapt(x, Array, lambda a: a.numpy().copy())
+        return _adapt(x, lambda leaf: isinstance(leaf, Array), lambda a: a.numpy().copy())
     _check(to, "adapt")
-    return _adapt(x, np.ndarray, _array.array)
+    return _adapt(x, _is_host_array, _array.array)
 
 
-def _adapt(x: Any, kind: type, move: Any) -> Any:
-    if isinstance(x, kind):
+def _is_host_array(x: Any) -> bool:
+    if isinstance(x, np.ndarray):
+        return not x.dtype.hasobject and x.dtype.kind not in "USMm"
+    if isinstance(x, (Array, np.generic, str, bytes, bytearray)):
+        return False
+    kind = type(x)
+    return kind is memoryview or kind.__module__ == "array" or hasattr(kind, "__dlpack__")
+
+
+def _adapt(x: Any, is_leaf: Callable[[Any], bool], move: Callable[[Any], Any]) -> Any:
+    if is_leaf(x):
         return move(x)
     if isinstance(x, tuple):
-        items = [_adapt(item, kind, move) for item in x]
+        items = [_adapt(item, is_leaf, move) for item in x]
         return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
     if isinstance(x, list):
-        return [_adapt(item, kind, move) for item in x]
+        return [_adapt(item, is_leaf, move) for item in x]
     if isinstance(x, dict):
-        return {key: _adapt(value, kind, move) for key, value in x.items()}
-    # What dataclasses.is_dataclass() asks; the module is imported where somebody has one.
-    if hasattr(type(x), "__dataclass_fields__"):
+        return {key: _adapt(value, is_leaf, move) for key, value in x.items()}
+    if hasattr(type(x), "__dataclass_fields__") and not isinstance(x, type):
         import copy
         import dataclasses
 
         result = copy.copy(x)
         for item in dataclasses.fields(x):
-            object.__setattr__(result, item.name, _adapt(getattr(x, item.name), kind, move))
+            if hasattr(x, item.name):
+                object.__setattr__(result, item.name, _adapt(getattr(x, item.name), is_leaf, move))
         return result
     return x
 
