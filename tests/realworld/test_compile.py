@@ -6,13 +6,12 @@ least twenty of every family and element type of MLX's.
 
 from __future__ import annotations
 
-import random
-import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import conftest
+import pipelines
 import pytest
 import sources
 
@@ -20,23 +19,6 @@ import metalki as mk
 
 KERNELS_AT_LEAST = {"ggml": 600, "candle": 1700, "mlx": 16000}  # what the projects had when this test was written
 SAMPLE = 4
-PER_FAMILY = 20
-MANY_FAMILIES = 100
-TYPES = (
-    "bfloat16",
-    "float16",
-    "float32",
-    "complex64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "bool_",
-)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -75,10 +57,10 @@ def test_file_compiles_and_pipelines_are_made(
     names = library.function_names
     _counted[project.name] += len(names)
     every = request.config.getoption("--every-kernel", default=False)
-    chosen = chosen_kernels(project, names, every)
+    chosen = pipelines.chosen_kernels(project, names) if every else pipelines.sample(names, SAMPLE)
     failures = {}
     for name in chosen:
-        problem = pipeline_problem(library, name)
+        problem = pipelines.pipeline_problem(library, name)
         if problem:
             failures[name] = problem
     record_property("kernels", len(names))
@@ -94,54 +76,3 @@ def test_kernels_are_all_there(pytestconfig: pytest.Config) -> None:
             assert _counted[project.name] >= KERNELS_AT_LEAST[project.name], dict(_counted)
     if not _counted:
         pytest.skip("no file was compiled")
-
-
-def chosen_kernels(project: sources.Project, names: list[str], every: bool) -> list[str]:
-    """All names, some of each family, or a small sample; the same ones in every run."""
-    shuffled = sorted(names)
-    random.Random(0).shuffle(shuffled)
-    if not every:
-        return shuffled[:SAMPLE]
-    if project is not sources.MLX:
-        return shuffled
-    kinds: dict[tuple[str, str], list[str]] = defaultdict(list)
-    many = len({family(name) for name in names}) > MANY_FAMILIES  # one per operation: element-wise files are one family
-    for name in shuffled:
-        kind = kinds["" if many else family(name)[0], family(name)[1]]
-        if len(kind) < PER_FAMILY:
-            kind.append(name)
-    return [name for kind in kinds.values() for name in kind]
-
-
-def family(name: str) -> tuple[str, str]:
-    """A kernel's family and element type, read off its name."""
-    types = [t for t in TYPES if t in name]
-    words = [word for word in re.split(r"_+|\d+", name) if word and word not in "".join(TYPES)]
-    return "_".join(words[:2]), types[0] if types else ""
-
-
-def pipeline_problem(library: mk.Library, name: str) -> str | None:
-    """Makes a kernel; when it asks for function constants, gives them values, round by round, as an application would."""
-    constants: dict[int | str, Any] = {}
-    for _ in range(9):
-        try:
-            library.kernel(name, function_constants=constants or None)
-            return None
-        except mk.MetalkiError as error:
-            missing = missing_constants(str(error), constants)
-            if not missing:
-                return None if too_large(str(error)) else str(error)[:500]
-            constants.update(missing)
-    return "asks for ever more function constants"
-
-
-def too_large(message: str) -> bool:
-    """Whether a kernel asks for more threadgroup memory than 32 KiB, which a GPU refuses as well (one of MLX's does)."""
-    return "bytes of threadgroup memory; the limit is 32768" in message
-
-
-def missing_constants(message: str, given: dict[int | str, Any]) -> dict[int | str, Any]:
-    """The constants a message names as unset, each with the value 1, which is allowed for every type."""
-    _, asked, wanted = message.partition("function constant ")
-    names = re.findall(r"'([^']+)'", wanted.splitlines()[0]) if asked and wanted else []
-    return {name: 1 for name in names if name not in given}
