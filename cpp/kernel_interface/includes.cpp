@@ -206,7 +206,7 @@ std::string include_state(std::string_view inlined, const CompileOptions& option
             if (++files > most_files)
                 break;
             state += it->path().string() + '\0' + std::to_string(it->file_size(ignored)) + ' ' +
-                     std::to_string(it->last_write_time(ignored).time_since_epoch().count()) + '\n';
+                     std::to_string(static_cast<std::int64_t>(it->last_write_time(ignored).time_since_epoch().count())) + '\n';
         }
     }
     // Too much to look at: nothing that is kept is trusted.
