@@ -103,10 +103,28 @@ def test_slices_and_views_share_memory() -> None:
     assert array.numpy()[2, 0] == 100
 
 
-@pytest.mark.parametrize("key", [slice(None, None, 2), slice(None, None, -1), "a", 1.5, None, (0, 1), [0, 1]])
+@pytest.mark.parametrize("key", [slice(None, None, 2), slice(None, None, -1), "a", 1.5, None, (slice(None), 1), [0, 1]])
 def test_other_slices_are_refused(key: Any) -> None:
     with pytest.raises(mk.ArgumentError):
         mk.zeros((4, 3))[key]
+
+
+def test_contiguous_parts_of_several_axes_are_views() -> None:
+    host = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    array = mk.array(host)
+    for key in ((0, 1), (1, slice(1, 3)), (1, 2, 3), (1, -1, slice(2, None)), (0, ...), (..., slice(None)), (None, 1, None)):
+        part = array[key]
+        assert part.tolist() == host[key].tolist()
+        assert part.shape == host[key].shape
+    array[1, 2, 1:3].numpy()[:] = 7
+    assert array.numpy()[1, 2].tolist() == [20, 7, 7, 23]
+    assert array[1:2, 1].tolist() == host[1:2, 1].tolist()
+    for key in ((0, slice(None), 1), (slice(None), slice(1, 3)), (0, slice(None, None, 2)), (True, 0), (0, 1.5)):
+        with pytest.raises(mk.ArgumentError):
+            array[key]
+    for key in ((0, 3), (0, 0, 0, 0), (..., ...)):
+        with pytest.raises(IndexError):
+            array[key]
 
 
 def test_indices_out_of_range() -> None:

@@ -104,10 +104,12 @@ def __getattr__(name: str) -> Any:
     if name in _ON_DEMAND:
         found = globals()[name] = getattr(import_module(f".{_ON_DEMAND[name]}", __name__), name)
         return found
-    if not name.startswith("_"):
+    if name == "__array_namespace_info__" or not name.startswith("_"):
         algorithms = import_module(".algorithms", __name__)  # `from . import` would ask for the attribute here again
         if name == "algorithms":
             return algorithms
+        if name.startswith("_"):
+            return import_module(".algorithms.standard", __name__).__array_namespace_info__
         if name in algorithms.__all__:
             found = globals()[name] = getattr(algorithms, name)
             return found

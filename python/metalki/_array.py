@@ -76,11 +76,14 @@ class Array(_core.ArrayBase):
         return Array(self, dtype, code, dtype.itemsize, sizes, _dtypes.buffer_format(dtype), offset)
 
     def __getitem__(self, key: Any) -> Array:
-        """A contiguous part along the first axis, as a view: an int, a slice of step 1, or `...`.
+        """A contiguous part, as a view: an int, a slice of step 1, `...`, or a tuple of these and None.
 
-        A boolean array selects elements (or, with fewer axes, parts), which are copied."""
+        A boolean array selects elements (or, with fewer axes, parts), which are copied. Parts that are not contiguous are
+        refused, since a kernel could not write to them: mk.take, mk.reverse and mk.permute_dims copy them."""
         if key is Ellipsis or (isinstance(key, tuple) and not key):
             return self
+        if isinstance(key, tuple):
+            return self._part(key)
         if isinstance(key, (Array, np.ndarray)) and key.dtype == np.bool_:
             return cast(Array, _algorithms().compress(key, self))
         if self.ndim == 0:
@@ -100,6 +103,49 @@ class Array(_core.ArrayBase):
         if not -self.shape[0] <= index < self.shape[0]:
             raise IndexError(f"metalki.Array: index {index} is outside an axis of {self.shape[0]}")
         return self._view(self.dtype, list(self.shape[1:]), (index % self.shape[0]) * row)
+
+    def _part(self, key: tuple[Any, ...]) -> Array:
+        """The part that an index for several axes names."""
+        given = sum(k is not None and k is not Ellipsis for k in key)
+        if given > self.ndim:
+            raise IndexError(f"too many indices for array: array is {self.ndim}-dimensional, but {given} were indexed")
+        if sum(k is Ellipsis for k in key) > 1:
+            raise IndexError("an index can only have a single ellipsis ('...')")
+        rest = (slice(None),) * (self.ndim - given)
+        at = next((i for i, k in enumerate(key) if k is Ellipsis), len(key))
+        key = (*key[:at], *rest, *key[at + 1 :])
+        sizes: list[int] = []
+        offset, axis, is_whole = 0, 0, True  # is_whole: one element, or all of each axis so far
+        for k in key:
+            if k is None:
+                sizes.append(1)
+                continue
+            size = self.shape[axis]
+            if isinstance(k, slice):
+                start, stop, step = k.indices(size)
+                count = len(range(start, stop, step))
+                if (step != 1 and count > 1) or not (is_whole or count == size):
+                    raise ArgumentError(
+                        f"metalki.Array: only contiguous parts are views, {k!r} along axis {axis} leads to none; "
+                        "metalki.take copies parts"
+                    )
+                offset += start * self.strides[axis] if count else 0
+                sizes.append(count)
+                is_whole = is_whole and count == 1
+            else:
+                index = _index(k, "metalki.Array: an index")
+                if isinstance(k, (bool, np.bool_)):
+                    raise ArgumentError("metalki.Array: a bool is no index of an axis")
+                if not -size <= index < size:
+                    raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
+                if not is_whole and size != 1:
+                    raise ArgumentError(
+                        f"metalki.Array: only contiguous parts are views, {index} along axis {axis} leads to none; "
+                        "metalki.take copies parts"
+                    )
+                offset += index % size * self.strides[axis]
+            axis += 1
+        return self._view(self.dtype, sizes, min(offset, self.nbytes))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, Array) and isinstance(key, (int, slice, np.integer)):
@@ -302,6 +348,16 @@ class Array(_core.ArrayBase):
         """The elements converted to another dtype, as a new array; the array itself with copy=False when it has it."""
         return cast(Array, _algorithms().astype(self, dtype, copy=copy))
 
+    def to_device(self, device: Any, /) -> Array:
+        """The array itself when it is on that device, else a copy there."""
+        return asarray(self, device=device)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The package, whose functions go by the names of the Python array API standard."""
+        import metalki
+
+        return metalki
+
     @property
     def T(self) -> Array:
         """The transpose, as a copy: the axes in reverse order."""
@@ -425,16 +481,20 @@ def full(shape: Any, value: Any, dtype: Any = None, storage: str = "shared", *, 
     return result
 
 
-def empty_like(other: Any) -> Array:
-    """A new array with the shape and dtype of `other`."""
+def empty_like(other: Any, *, dtype: Any = None, device: Any = None) -> Array:
+    """A new array with the shape (and dtype, unless one is given) of `other`."""
     storage = other.storage if isinstance(other, Array) else "shared"
-    device = other.device if isinstance(other, Array) else None
-    return empty(other.shape, other.dtype, storage, device=device)
+    if device is None and isinstance(other, Array):
+        device = other.device
+    return empty(other.shape, other.dtype if dtype is None else dtype, storage, device=device)
 
 
-def zeros_like(other: Any) -> Array:
-    """A new array of zeros with the shape and dtype of `other`."""
-    return empty_like(other)
+def zeros_like(other: Any, *, dtype: Any = None, device: Any = None) -> Array:
+    """A new array of zeros with the shape (and dtype, unless one is given) of `other`."""
+    storage = other.storage if isinstance(other, Array) else "shared"
+    if device is None and isinstance(other, Array):
+        device = other.device
+    return zeros(other.shape, other.dtype if dtype is None else dtype, storage, device=device)
 
 
 def array(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any = None) -> Array:
@@ -462,11 +522,17 @@ def array(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any =
     return result
 
 
-def asarray(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any = None) -> Array:
-    """`obj` itself when it is an Array of that dtype (and device, where one is named), else a copy as mk.array makes it."""
+def asarray(
+    obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any = None, copy: bool | None = None
+) -> Array:
+    """`obj` itself when it is an Array of that dtype (and device, where one is named), else a copy as mk.array makes it.
+
+    `copy=True` copies in any case; `copy=False` raises ArgumentError where a copy is needed."""
     same_dtype = isinstance(obj, Array) and (dtype is None or _dtypes.normalize(dtype, "asarray") == obj.dtype)
-    if same_dtype and (device is None or _device.find_device(device) == obj.device):
+    if same_dtype and not copy and (device is None or _device.find_device(device) == obj.device):
         return cast(Array, obj)
+    if copy is False:
+        raise ArgumentError(f"asarray: a {type(obj).__name__} cannot become this array without a copy")
     return array(obj, dtype, storage, device=device)
 
 

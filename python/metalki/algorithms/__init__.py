@@ -15,6 +15,7 @@ from . import scans as _scans
 from . import searching as _searching
 from . import selecting as _selecting
 from . import sorting as _sorting
+from . import standard as _standard
 from .arranging import *  # noqa: F403
 from .elementwise import broadcast as broadcast
 from .extrema import *  # noqa: F403
@@ -26,6 +27,7 @@ from .scans import *  # noqa: F403
 from .searching import *  # noqa: F403
 from .selecting import *  # noqa: F403
 from .sorting import *  # noqa: F403
+from .standard import *  # noqa: F403
 
 __all__ = [
     "broadcast",
@@ -39,12 +41,16 @@ __all__ = [
     *_searching.__all__,
     *_selecting.__all__,
     *_sorting.__all__,
+    *_standard.__all__,
+    "bfloat16",  # noqa: F405
     "random",  # noqa: F405
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """mk.random, which few programs use."""
+    """What few programs use: mk.random, and the dtype that needs ml_dtypes."""
     if name == "random":
         return import_module(".random", __name__)
+    if name == "bfloat16":
+        return import_module("metalki._dtypes").bfloat16()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
