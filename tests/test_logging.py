@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import metalki as mk
 from metalki import kernel_interface as KI
@@ -24,7 +26,9 @@ HEAD = "#include <metal_stdlib>\n#include <metal_logging>\n#include <kernel_inte
 
 def kernel(body: str, before: str = "", parameters: str = "") -> mk.Kernel:
     """A kernel with the thread's index `i` and KI, and further parameters in front."""
-    return mk.Kernel(f"{HEAD}{before}\nkernel void k({parameters}KI_ARGS) {{ uint i = KI.get_global_id().x; {body} }}")
+    return mk.Kernel(
+        f"{HEAD}{before}\nkernel void k({parameters}KI_ARGS) {{ uint i = KI.get_global_id().x; (void)i; {body} }}"
+    )
 
 
 def printed(capsys: pytest.CaptureFixture[str], body: str, *arguments: Any, n: int = 1, **options: str) -> str:
@@ -151,6 +155,16 @@ def test_long_messages_end_in_dots(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_bytes_that_are_no_utf8_are_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, r'printf("%c|%s", 255, "ü");') == "\ufffd|ü"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(formats=st.lists(st.text("%%%%%dfsvxhl0123456789.*-+# nc\n\u00fc", max_size=30), min_size=1, max_size=20))
+def test_any_format_gives_some_text(capsys: pytest.CaptureFixture[str], formats: list[str]) -> None:
+    show = kernel('printf(f, i, 0.5f, float2(1, 2), "text", 1, 2); printf("\\x01");', parameters="constant char* f, ")
+    for text in formats:
+        show(np.frombuffer(text.encode() + b"\0", np.int8), ndrange=1)
+    mk.synchronize()
+    assert capsys.readouterr().out.count("\x01") == len(formats)
 
 
 # KI.print
