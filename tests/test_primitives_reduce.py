@@ -22,7 +22,7 @@ UFUNCS = {
 # Lengths on both sides of what one SIMD-group step, one chunk and one stage take.
 LONG = [((300000,), 0), ((3, 100001), 1), ((3, 100000), 0), ((100000, 3), 0), ((100000, 3), 1), ((512, 1000), 0),
         ((512, 1000), 1), ((513, 257), 0), ((99999, 5), 0), ((2, 9999, 5), 1), ((7, 300, 40), 1), ((1,), 0), ((2, 1, 3), 1),
-        ((5000, 16), 0), ((5000, 17), 0), ((8193,), 0), ((33,), 0), ((40000, 1, 2), 0)]  # fmt: skip
+        ((5000, 16), 0), ((5000, 31), 1), ((5000, 32), 1), ((5000, 17), 0), ((8193,), 0), ((33,), 0), ((40000, 1, 2), 0)]  # fmt: skip
 
 
 def values(dtype: str, shape: Any, seed: int = 0) -> np.ndarray:
@@ -107,7 +107,7 @@ AFFINE = "((a & 0xFFFF) * (b & 0xFFFF) & 0xFFFF) | (((a >> 16) * (b & 0xFFFF) + 
 
 
 @pytest.mark.parametrize(
-    ("shape", "axis"), [((30001,), 0), ((2, 9001), 1), ((9001, 3), 0), ((300, 40), 0), ((5, 2000, 2), 1)]
+    ("shape", "axis"), [((30001,), 0), ((2, 9001), 1), ((9001, 3), 0), ((300, 40), 0), ((5, 2000, 2), 1), ((60, 9), 1)]
 )
 def test_operators_need_not_commute(shape: tuple[int, ...], axis: int) -> None:
     x = np.random.default_rng(4).integers(0, 2**32, shape, np.uint32)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .algorithms import random as random
 
 __version__ = _core.version()
+__array_api_version__ = "2024.12"
 
 __all__ = [
     "Argument",

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from . import _core, _device, _dtypes
-from .errors import ArgumentError, MetalkiError, OutOfMemoryError
+from .errors import ArgumentError, MetalkiError
 
 __all__ = ["Array", "array", "asarray", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"]
 
@@ -124,7 +124,7 @@ class Array(_core.ArrayBase):
             if isinstance(k, slice):
                 start, stop, step = k.indices(size)
                 count = len(range(start, stop, step))
-                if (step != 1 and count > 1) or not (is_whole or count == size):
+                if self.size and ((step != 1 and count > 1) or not (is_whole or count == size)):
                     raise ArgumentError(
                         f"metalki.Array: only contiguous parts are views, {k!r} along axis {axis} leads to none; "
                         "metalki.take copies parts"
@@ -138,7 +138,7 @@ class Array(_core.ArrayBase):
                     raise ArgumentError("metalki.Array: a bool is no index of an axis")
                 if not -size <= index < size:
                     raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
-                if not is_whole and size != 1:
+                if self.size and not is_whole and size != 1:
                     raise ArgumentError(
                         f"metalki.Array: only contiguous parts are views, {index} along axis {axis} leads to none; "
                         "metalki.take copies parts"
@@ -462,7 +462,10 @@ def zeros(shape: Any, dtype: Any = np.float32, storage: str = "shared", *, devic
 
 def ones(shape: Any, dtype: Any = np.float32, storage: str = "shared", *, device: Any = None) -> Array:
     """A new array of ones."""
-    return full(shape, 1, dtype, storage, device=device)
+    return full(shape, 1, np.float32 if dtype is None else dtype, storage, device=device)
+
+
+_PIECE = 1 << 20  # elements
 
 
 def full(shape: Any, value: Any, dtype: Any = None, storage: str = "shared", *, device: Any = None) -> Array:
@@ -471,13 +474,19 @@ def full(shape: Any, value: Any, dtype: Any = None, storage: str = "shared", *, 
         dtype = bool if isinstance(value, bool) else np.int32 if isinstance(value, int) else np.float32
     wanted = _dtypes.normalize(dtype, "full")
     result = _allocate(shape, wanted, storage, device, "full")
+    # Piece by piece: a large array must not need its size in host memory as well.
+    whole = result.size <= _PIECE or np.ndim(value) > 0
     try:
-        host = np.full(result.shape, value, wanted)
+        piece = np.full(result.shape if whole else _PIECE, value, wanted)
     except (TypeError, ValueError, OverflowError) as error:
         raise ArgumentError(f"full: {value!r} is no value of dtype {wanted}: {error}") from None
-    except MemoryError as error:
-        raise OutOfMemoryError(f"full: {result.nbytes} bytes of host memory could not be had: {error}") from None
-    _fill_new(result, host)
+    if whole:
+        _fill_new(result, piece)
+        return result
+    flat = result.reshape(-1)
+    for start in range(0, flat.size, _PIECE):
+        part = flat[start : start + _PIECE]
+        _fill_new(part, piece[: part.size])
     return result
 
 
@@ -566,7 +575,7 @@ def _default_dtype(host: np.ndarray, obj: Any) -> np.ndarray:
 
 def _allocate(shape: Any, dtype: Any, storage: Any, device: Any, what: str) -> Array:
     sizes = _shape(shape, what)
-    wanted = _dtypes.normalize(dtype, what)
+    wanted = _dtypes.normalize(np.float32 if dtype is None else dtype, what)
     chosen = _device.device() if device is None else _device.find_device(device)
     code = _dtypes.code_of(wanted, chosen, what)
     if math.prod(sizes) * wanted.itemsize > _MOST_BYTES:

@@ -96,6 +96,20 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
 }
 """
 
+# A thread for every short row.
+_SHORT = """
+kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
+                    constant ix& length, uint row [[thread_position_in_grid]]) {
+    const ix first = (ix)row * length;
+    ki_a v = identity;
+    for (ix i = 0; i < length; ++i) {
+        const ki_a before = v;
+        v = ki_op(v, KI_LOAD(first + i));
+        out[first + i] = (ki_s)(KI_EXCLUSIVE ? before : v);
+    }
+}
+"""
+
 # Lanes follow neighbouring columns down a chunk of the axis.
 _DOWN = """
 template <bool full>
@@ -140,7 +154,7 @@ class _Types(NamedTuple):
     out: DType
 
 
-def _source(types: _Types, down: bool, totals: bool, starts: bool, exclusive: bool, single: bool, wide: bool) -> str:
+def _source(types: _Types, kind: str, totals: bool, starts: bool, exclusive: bool, single: bool, wide: bool) -> str:
     op = types.op
     truth = r._CLASS.get(op) == "truth"
     user_bool = op not in r.OPERATORS and types.out == c.BOOL
@@ -152,11 +166,13 @@ def _source(types: _Types, down: bool, totals: bool, starts: bool, exclusive: bo
     text.append(f"#define KI_LOAD(i) ((ki_a)(x[i]{' != 0' if truth else ''}))\n")
     flags = {"ORDERED": op not in r.OPERATORS, "TOTALS": totals, "STARTS": starts, "EXCLUSIVE": exclusive}
     text += [f"#define KI_{n} {int(v)}\n" for n, v in {**flags, "SINGLE": single, "COLUMNS": _COLUMNS}.items()]
-    return "".join([*text, _DOWN if down else _ALONG])
+    return "".join([*text, {"down": _DOWN, "along": _ALONG, "short": _SHORT}[kind]])
 
 
-def _kernel(types: _Types, *flags: bool, device: Any) -> Kernel:
-    kernel: Kernel = c.cached(("scan", types, flags, device), lambda: c.compiled(_source(types, *flags), "ki_scan"))
+def _kernel(types: _Types, kind: str, *flags: bool, device: Any) -> Kernel:
+    kernel: Kernel = c.cached(
+        ("scan", types, kind, flags, device), lambda: c.compiled(_source(types, kind, *flags), "ki_scan")
+    )
     return kernel
 
 
@@ -165,7 +181,12 @@ def _scan(
 ) -> None:
     """Scans the middle of (outer, length, inner) of `x` into `out`."""
     down = inner > 16
+    kind = "down" if down else "along"
     wide = outer * length * inner >= c.NARROW - 1024
+    if inner == 1 and length < 32 and outer > 1:
+        short = _kernel(types, "short", False, False, exclusive, True, wide, device=x.device)
+        short(out, x, c.result_like((1,), types.acc, x), neutral, length, ndrange=outer)
+        return
     if down:
         blocks = -(-inner // (32 * _COLUMNS))
         chunks = 1 if blocks * outer >= 32 else min(-(-length // 64), max(1, 64 // (blocks * outer)))
@@ -187,7 +208,7 @@ def _scan(
     starts = x
     if chunks > 1:
         totals = c.result_like((outer * chunks * inner,), types.acc, x)
-        first = _kernel(types, down, True, False, False, inner == 1, wide, device=x.device)
+        first = _kernel(types, kind, True, False, False, inner == 1, wide, device=x.device)
         unused = c.result_like((1,), types.acc, x)
         first(totals, x, unused, neutral, *numbers, numworkgroups=grid, workgroupsize=32)
         starts = c.result_like((outer * chunks * inner,), types.acc, x)
@@ -197,7 +218,7 @@ def _scan(
         _scan(totals, own, outer, chunks, inner, neutral, True, starts)
     else:
         starts = c.result_like((1,), types.acc, x)
-    kernel = _kernel(types, down, False, chunks > 1, exclusive, inner == 1, wide, device=x.device)
+    kernel = _kernel(types, kind, False, chunks > 1, exclusive, inner == 1, wide, device=x.device)
     kernel(out, x, starts, neutral, *numbers, numworkgroups=grid, workgroupsize=32)
 
 
