@@ -121,9 +121,11 @@ inline void ki_down(device ki_s* out, device const ki_t* x, device const ki_a* s
     for (ix i = 0; i < count; ++i, at += inner)
         for (int j = 0; j < KI_COLUMNS; ++j)
             if (full || column + 32 * j < inner) {
+#if KI_TOTALS
+                v[j] = ki_op(v[j], KI_LOAD(at + 32 * j));
+#else
                 const ki_a before = v[j];
                 v[j] = ki_op(v[j], KI_LOAD(at + 32 * j));
-#if !KI_TOTALS
                 out[at + 32 * j] = (ki_s)(KI_EXCLUSIVE ? before : v[j]);
 #endif
             }
