@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from pathlib import Path
 
 import pipelines
 import sources
+
+import metalki as mk
 
 CHUNK = 24
 SECONDS_PER_LINE = 10.0
@@ -53,6 +56,7 @@ def project_named(name: str) -> sources.Project:
 
 def names_of(project_name: str, root: str, file: str) -> list[str] | str:
     """In a worker: the kernels of one file, or the compiler's message."""
+    warnings.simplefilter("ignore", mk.CompileWarning)
     try:
         return sources.library(project_named(project_name), Path(root), file).function_names
     except Exception as error:  # told to the parent, whatever it is
@@ -61,6 +65,7 @@ def names_of(project_name: str, root: str, file: str) -> list[str] | str:
 
 def make(chunk: Chunk) -> list[tuple[str, str | None]]:
     """In a worker: makes the chunk's pipelines; each name with its problem."""
+    warnings.simplefilter("ignore", mk.CompileWarning)
     library = sources.library(project_named(chunk.project), Path(chunk.root), chunk.file)
     return [(name, pipelines.pipeline_problem(library, name)) for name in chunk.names]
 
