@@ -23,6 +23,22 @@ struct LogConversion {
 // Wider fields and finer precisions are refused.
 constexpr int largest_log_width = 1024;
 
+// What an argument is to a conversion; vectors count by their components.
+enum class LogClass : std::uint8_t { integer, real, pointer, text, other };
+
+inline bool is_log_conversion(char letter) {
+    return std::string_view("diuoxXcfFeEgGaAps").find(letter) != std::string_view::npos;
+}
+
+inline bool takes(char letter, LogClass argument) {
+    if (letter == 's')
+        return argument == LogClass::text;
+    if (letter == 'p')
+        return argument == LogClass::pointer || argument == LogClass::text;
+    const bool real = std::string_view("fFeEgGaA").find(letter) != std::string_view::npos;
+    return argument == (real ? LogClass::real : LogClass::integer);
+}
+
 inline bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }

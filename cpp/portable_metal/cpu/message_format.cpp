@@ -59,6 +59,15 @@ bool is_address(LogType type) {
     return type >= LogType::pointer;
 }
 
+compiler::LogClass class_of(LogType type) {
+    if (type == LogType::f16 || type == LogType::bf16 || type == LogType::f32)
+        return compiler::LogClass::real;
+    return type == LogType::text      ? compiler::LogClass::text
+           : type == LogType::pointer ? compiler::LogClass::pointer
+           : type <= LogType::boolean ? compiler::LogClass::integer
+                                      : compiler::LogClass::other;
+}
+
 std::string_view scalar_name(LogType type) {
     constexpr std::string_view names[] = {"char",  "uchar", "short",  "ushort", "int",  "uint",    "long",
                                           "ulong", "half",  "bfloat", "float",  "bool", "pointer", "text"};
@@ -237,13 +246,13 @@ private:
     }
 
     void convert(const LogConversion& conversion, const LogArgument& argument, const FieldStyle& style) {
-        constexpr std::string_view known = "diuoxXcfFeEgGaAps";
         if (conversion.letter == 'n')
             return mark(conversion, "not supported");
-        if (known.find(conversion.letter) == std::string_view::npos)
+        if (!compiler::is_log_conversion(conversion.letter))
             return mark(conversion, "unknown conversion: ", &argument);
         const int components = std::max(conversion.vector, 1);
-        if (argument.columns != 1 || argument.rows != components || !suits(conversion.letter, argument.type))
+        if (argument.columns != 1 || argument.rows != components ||
+            !compiler::takes(conversion.letter, class_of(argument.type)))
             return mark(conversion, "", &argument);
         if (conversion.letter == 's')
             return put_field(out_, text_of(argument, style.precision), style);
@@ -253,16 +262,6 @@ private:
             out_.put(i == 0 ? "" : ",");
             put(conversion, element(argument, static_cast<std::size_t>(i)), style);
         }
-    }
-
-    static bool suits(char letter, LogType type) {
-        if (letter == 's')
-            return type == LogType::text;
-        if (letter == 'p')
-            return is_address(type);
-        const bool wants_real = std::string_view("fFeEgGaA").find(letter) != std::string_view::npos;
-        const bool is_real = type == LogType::f16 || type == LogType::bf16 || type == LogType::f32;
-        return !is_address(type) && wants_real == is_real;
     }
 
     void put(const LogConversion& conversion, const Value& value, const FieldStyle& style) {
