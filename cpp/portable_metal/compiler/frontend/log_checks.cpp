@@ -12,9 +12,11 @@
 namespace metalki::compiler {
 namespace {
 
+bool is_called(const clang::NamedDecl* declaration, llvm::StringRef name) {
+    return declaration && declaration->getDeclName().isIdentifier() && declaration->getName() == name;
+}
 bool is_in(const clang::DeclContext* context, llvm::StringRef name) {
-    const auto* space = llvm::dyn_cast_or_null<clang::NamedDecl>(context);
-    return space && space->getDeclName().isIdentifier() && space->getName() == name;
+    return is_called(llvm::dyn_cast_or_null<clang::NamedDecl>(context), name);
 }
 
 struct LogCall {
@@ -42,8 +44,9 @@ std::optional<LogCall> log_call(const clang::FunctionDecl& callee) {
 
 const clang::StringLiteral* literal(const clang::Expr* expression) {
     expression = expression->IgnoreParenImpCasts();
-    if (const auto* call = llvm::dyn_cast<clang::CallExpr>(expression); call && call->getNumArgs() == 1) {
-        expression = call->getArg(0)->IgnoreParenImpCasts(); // metal::__text( )
+    const auto* call = llvm::dyn_cast<clang::CallExpr>(expression);
+    if (call && is_called(call->getDirectCallee(), "__text")) {
+        expression = call->getArg(0)->IgnoreParenImpCasts();
     }
     const auto* text = llvm::dyn_cast<clang::StringLiteral>(expression);
     return text && text->getCharByteWidth() == 1 ? text : nullptr;
@@ -57,7 +60,9 @@ struct ArgumentType {
 LogClass scalar_class(clang::QualType type) {
     if (type->isPointerType()) {
         clang::QualType pointee = type->getPointeeType();
-        bool text = pointee->isSpecificBuiltinType(clang::BuiltinType::Char_S) && pointee.isConstQualified() &&
+        bool plain_char = pointee->isSpecificBuiltinType(clang::BuiltinType::Char_S) ||
+                          pointee->isSpecificBuiltinType(clang::BuiltinType::Char_U);
+        bool text = plain_char && pointee.isConstQualified() &&
                     (!pointee.hasAddressSpace() || pointee.getAddressSpace() == clang::LangAS::sycl_global_host);
         return text ? LogClass::text : LogClass::pointer;
     }
@@ -76,7 +81,7 @@ ArgumentType describe(const clang::Expr& argument) {
     if (!vector) {
         return {scalar_class(type), 1};
     }
-    bool named = is_in(vector, "vec") || is_in(vector, "packed_vec");
+    bool named = is_called(vector, "vec") || is_called(vector, "packed_vec");
     if (!named || vector->getTemplateArgs().size() != 2) {
         return {};
     }
