@@ -131,8 +131,61 @@ MISFITS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::metalki.CompileWarning")
 def test_formats_that_do_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
     assert outputs(capsys, "printf({})", MISFITS) == dict(MISFITS)
+
+
+@pytest.mark.parametrize(
+    ("call", "warning"),
+    [
+        ('printf("%d %d", 1)', "the conversion '%d' has no argument"),
+        ('printf("%d", 1, 2)', "the format has no conversion for this argument"),
+        ('os_log_default.log("%d", 1.5f)', "the conversion '%d' does not take an argument of type float"),
+        ('os_log_default.log_with_type(log_type_info, "%v2f", 1.5f)', "the conversion '%v2f' does not take"),
+        ('printf("%v4f", float2(1))', "does not take an argument of type float2"),
+        ('printf("%s", i)', "the conversion '%s' does not take an argument of type uint"),
+        ('printf("%y", 1)', "there is no conversion '%y'"),
+        ('printf("100%")', "the conversion '%' at the end of the format is incomplete"),
+        ('printf("%*d", 1.0f, 1)', "takes an int"),
+        ('KI.print("%f", 1)', "the conversion '%f' does not take an argument of type int"),
+    ],
+)
+def test_the_compiler_warns_of_formats_that_do_not_fit(call: str, warning: str) -> None:
+    with pytest.warns(mk.CompileWarning) as caught:
+        kernel(f"{call};")
+    assert [str(w.message) for w in caught if warning in str(w.message)], [str(w.message) for w in caught]
+
+
+def test_no_warning_without_need(recwarn: pytest.WarningsRecorder) -> None:
+    kernel(r"""
+        printf("%d %5.2f %v3hlf %s %p %c%% %*d", i, 1.0h, float3(1), "s", "s", 65, 3, 4);
+        KI.print("i = ", i, "\n");
+        KI.print(1, 2);
+        show(1); show(2.0f);
+        os_log_default.log("%ld %hhd", 5l, 1);
+    """, before='template <typename T> void show(T x) { printf("%d", int(x)); }')  # fmt: skip
+    assert not [w for w in recwarn if issubclass(w.category, mk.CompileWarning)]
+
+
+def test_literals_are_constant_char_pointers(capsys: pytest.CaptureFixture[str]) -> None:
+    before = r"""
+        struct Named { constant char* name; int value; };
+        constant char* words[] = {"zero", "one"};
+        constant char letters[] = "ab";
+        void show(constant char* format, int x) { printf(format, x); }
+        template <typename... A> void all(constant char* format, A... a) { printf(format, a...); }
+        constant char* pick(bool first) { return first ? "first" : "second"; }
+    """
+    body = r"""
+        constant char* text = "text " "joined";
+        Named n = {"named", 3};
+        show("<%d>", 1);
+        all("<%d %d>", 1, 2);
+        printf(" %s %s %s %s %c %d", text, n.name, words[i + 1], pick(i == 0), letters[1], int(sizeof("abc")));
+    """
+    out = printed(capsys, body, before=before)
+    assert out == "<1><1 2> text joined named one first b 4"
 
 
 def test_text_for_a_number_is_not_read(capsys: pytest.CaptureFixture[str]) -> None:
