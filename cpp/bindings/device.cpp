@@ -63,6 +63,34 @@ void set_time_limit(const Queue& queue, nb::handle seconds) {
 
 } // namespace
 
+namespace {
+
+// What metalki.device() returns.
+Device current_device() {
+    static PyObject* const variable = nb::module_::import_("metalki._device").attr("_current").inc_ref().ptr();
+    PyObject* chosen = nullptr;
+    if (PyContextVar_Get(variable, nullptr, &chosen) != 0)
+        throw nb::python_error();
+    const nb::object owner = nb::steal(chosen);
+    return nb::isinstance<Device>(owner) ? *nb::inst_ptr<Device>(owner) : default_device();
+}
+
+// A queue, the calling thread's or task's on the current device for None.
+void synchronize(nb::handle queue) {
+    if (nb::isinstance<Queue>(queue))
+        return wait(*nb::inst_ptr<Queue>(queue));
+    if (!queue.is_none())
+        throw ArgumentError(std::string("synchronize: a metalki.Queue is expected, ") + Py_TYPE(queue.ptr())->tp_name +
+                            " was given");
+    use_device();
+    const Device device = current_device();
+    if (const std::optional<Queue> of_task = task_queue(device))
+        return wait(*of_task);
+    wait(global_queue(device));
+}
+
+} // namespace
+
 std::optional<Queue> task_queue(const Device& device) {
     if (!in_event_loop())
         return std::nullopt;
@@ -118,7 +146,9 @@ void bind_device(nb::module_& m) {
             "supports_atomics", [](const Device& d) { return d.info().supports_atomics; }, "Whether atomics are there.")
         .def(
             "synchronize", [](const Device& d) { wait(d); }, "Waits for all work; raises what the device reported.")
-        .def("__eq__", [](const Device& d, nb::handle o) { return nb::isinstance<Device>(o) && *nb::inst_ptr<Device>(o) == d; })
+        .def(
+            "__eq__", [](const Device& d, nb::handle o) { return nb::isinstance<Device>(o) && *nb::inst_ptr<Device>(o) == d; },
+            nb::arg("other").none())
         .def("__hash__", [](const Device& d) { return static_cast<Py_ssize_t>(d.index()); })
         .def("__repr__", [](const Device& d) {
             return "<metalki.Device " + std::to_string(d.index()) + ": " + d.info().id + " (" + d.name() + ")>";
@@ -144,7 +174,9 @@ void bind_device(nb::module_& m) {
         .def("record_event", &Queue::record_event, nb::call_guard<GilRelease>(), "Marks what was given to this queue so far.")
         .def("wait_event", &Queue::wait_event, nb::arg("event"), nb::call_guard<GilRelease>(),
              "Later work of this queue runs after the event; the device waits, not the caller.")
-        .def("__eq__", [](const Queue& q, nb::handle o) { return nb::isinstance<Queue>(o) && *nb::inst_ptr<Queue>(o) == q; })
+        .def(
+            "__eq__", [](const Queue& q, nb::handle o) { return nb::isinstance<Queue>(o) && *nb::inst_ptr<Queue>(o) == q; },
+            nb::arg("other").none())
         .def("__hash__", [](const Queue& q) { return reinterpret_cast<std::intptr_t>(q.impl().get()) >> 4; })
         .def("__repr__",
              [](const Queue& q) { return "<metalki.Queue \"" + q.label() + "\" on " + q.device().info().id + ">"; });
@@ -154,6 +186,10 @@ void bind_device(nb::module_& m) {
     m.def("find_device", &find_device, nb::arg("name"));
     m.def("global_queue", [](const Device& d) { return queue_of(nb::none(), d); }, nb::arg("device"));
     m.def("thread_queue", [](const Device& d) { return Queue(global_queue(d)); }, nb::arg("device"));
+    m.def("synchronize", &synchronize, nb::arg("queue").none() = nb::none(),
+          "Waits for a queue, by default the calling thread's or task's on the current device, without holding the GIL.\n\n"
+          "Ctrl-C interrupts the wait and stops the queue's work, so that a kernel that never ends does not block it for "
+          "ever.\nRaises DeviceError when the device reported a fault.");
     m.def("version", &version);
     m.def("version_info", &version_info);
 }

@@ -19,6 +19,7 @@ struct KernelState {
     Kernel kernel;
     std::vector<ArgumentPlan> plans;
     nb::object arguments; // tuple of metalki.Argument, made when first asked for
+    Device device;
 };
 
 struct KernelObject {
@@ -187,14 +188,29 @@ std::string argument_names(const KernelState& state) {
                       " were given");
 }
 
+// The running asyncio task's queue, else the calling thread's.
+void choose_queue(const KernelState& state, Options& options) {
+    options.task_queue = task_queue(state.device);
+    options.launch.queue = options.task_queue ? &*options.task_queue : &global_queue(state.device);
+}
+
+// Memory for N values that need no constructor: writing zeros first would cost a tenth of a launch.
+template <class T, std::size_t N> struct Room {
+    static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+    alignas(T) std::byte bytes[N * sizeof(T)];
+    T* data() { return reinterpret_cast<T*>(bytes); }
+};
+
 void launch_values(PyObject* self, PyObject* const* values, std::size_t count, Options& options) {
     KernelState& state = state_of(self);
     if (count != state.plans.size())
         refuse_count(state, count);
-    if (!options.launch.queue && (options.task_queue = task_queue(state.kernel.device())))
-        options.launch.queue = &*options.task_queue;
+    const bool named_queue = options.launch.queue != nullptr;
+    if (!named_queue)
+        choose_queue(state, options);
+    wait_for_room(*options.launch.queue);
     constexpr std::size_t usual = 40; // 31 buffers and some threadgroup memory
-    std::array<ArgumentValue, usual> few_encoded;
+    Room<ArgumentValue, usual> few_encoded;
     std::array<detail::ScalarSlot, usual> few_slots;
     std::vector<ArgumentValue> many_encoded(count > usual ? count : 0);
     std::vector<detail::ScalarSlot> many_slots(count > usual ? count : 0);
@@ -208,7 +224,7 @@ void launch_values(PyObject* self, PyObject* const* values, std::size_t count, O
             encode_converted(state.plans[i], self, i, values[i], launches_nothing, encoded[i], conversions);
     launch(state.kernel, std::span<const ArgumentValue>(encoded, count), options.launch);
     if (conversions.state.is_valid() && PyDict_GET_SIZE(conversions.state.ptr()) != 0) {
-        nb::object queue = options.launch.queue ? nb::cast(*options.launch.queue) : nb::none();
+        nb::object queue = named_queue || options.task_queue ? nb::cast(*options.launch.queue) : nb::none();
         nb::handle(hooks.finish)(nb::handle(self), conversions.state, queue);
     }
 }
@@ -442,7 +458,7 @@ PyType_Spec kernel_spec = {"metalki.Kernel", sizeof(KernelObject), 0, Py_TPFLAGS
                            kernel_slots};
 
 nb::object wrap(Kernel kernel) {
-    auto state = std::make_unique<KernelState>(KernelState{kernel, plan_of(kernel), {}});
+    auto state = std::make_unique<KernelState>(KernelState{kernel, plan_of(kernel), {}, kernel.device()});
     auto* object = reinterpret_cast<KernelObject*>(kernel_type->tp_alloc(kernel_type, 0));
     if (!object)
         throw nb::python_error();

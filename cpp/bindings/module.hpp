@@ -103,6 +103,9 @@ void register_numpy_scalars(nb::list samples);
 std::shared_ptr<void> keep_until_done(nb::object object);
 void release_done_objects();
 
+// Before a launch: waits without the GIL while the queue has more than enough to do.
+void wait_for_room(const Queue& queue);
+
 void bind_errors(nb::module_& m);
 void bind_device(nb::module_& m);
 void bind_array(nb::module_& m);

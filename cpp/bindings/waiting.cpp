@@ -1,4 +1,5 @@
 // Waiting for the device without holding the GIL, so that Ctrl-C and other threads go on.
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <thread>
@@ -7,6 +8,7 @@
 #include <cxxabi.h>
 #endif
 
+#include "kernel_interface/backend.hpp"
 #include "module.hpp"
 
 namespace metalki::python {
@@ -36,8 +38,19 @@ template <class Waitable> void deliver_beside_error(const Waitable& waitable) {
     }
 }
 
+bool is_idle(const Queue& queue) {
+    return queue.is_idle();
+}
+bool is_idle(const Device&) {
+    return false; // its queues are asked one by one
+}
+
 template <class Waitable> void wait_for(const Waitable& waitable) {
     use_device();
+    if (is_idle(waitable)) {
+        deliver_messages(waitable);
+        return release_done_objects();
+    }
     for (;;) {
         bool done;
         try {
@@ -66,6 +79,7 @@ template <class Waitable> void wait_for(const Waitable& waitable) {
 // Device threads put finished objects here; a thread that has the GIL lets them go.
 std::mutex done_mutex;
 std::vector<PyObject*> done_objects;
+std::atomic<bool> any_done_objects{false};
 
 } // namespace
 
@@ -89,17 +103,36 @@ void wait(const Device& device) {
     wait_for(device);
 }
 
+void wait_for_room(const Queue& queue) {
+    while (!queue.impl()->has_room()) {
+        {
+            const InterruptibleWait interruptible;
+            GilRelease release;
+            queue.impl()->wait_for_room(std::chrono::steady_clock::now() + signal_interval);
+        }
+        if (PyErr_CheckSignals() != 0) {
+            if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
+                stop(queue);
+            throw nb::python_error();
+        }
+    }
+}
+
 std::shared_ptr<void> keep_until_done(nb::object object) {
     return std::shared_ptr<void>(object.release().ptr(), [](void* pointer) {
         std::lock_guard lock(done_mutex);
         done_objects.push_back(static_cast<PyObject*>(pointer));
+        any_done_objects.store(true, std::memory_order_release);
     });
 }
 
 void release_done_objects() {
+    if (!any_done_objects.load(std::memory_order_acquire)) [[likely]]
+        return;
     std::vector<PyObject*> objects;
     {
         std::lock_guard lock(done_mutex);
+        any_done_objects.store(false, std::memory_order_relaxed);
         objects.swap(done_objects);
     }
     for (PyObject* object : objects)

@@ -181,6 +181,10 @@ public:
     virtual bool synchronize(Deadline deadline) = 0;
     // True: synchronize() has nothing to wait for and nothing to report.
     virtual bool idle() const noexcept = 0;
+    // False while so much is given to the device that launching had better wait for some of it. wait_for_room() does, false
+    // when the deadline passed first; it does not wait on threads that the device's completion depends on.
+    virtual bool has_room() const noexcept = 0;
+    virtual bool wait_for_room(Deadline deadline) = 0;
     virtual Event record_event() = 0;
     virtual void wait_event(const Event& event) = 0;
     virtual void on_complete(std::function<void()> function) = 0;

@@ -286,6 +286,8 @@ void launch(const Kernel& kernel, std::span<const ArgumentValue> arguments, cons
     if (geometry.grid.empty())
         return;
     detail::use_device();
+    if (!queue.impl()->has_room()) [[unlikely]]
+        queue.impl()->wait_for_room(std::nullopt);
     queue.impl()->launch({kernel.impl(), arguments, geometry.grid, geometry.group, geometry.counts_threads, options.uses});
 }
 

@@ -54,6 +54,9 @@ std::string with_kernels(const std::string& error, const std::vector<std::shared
     return (kernels.size() == 1 ? "kernel " : "one of the kernels ") + names + ": " + error;
 }
 
+// Completion must not wait for itself.
+thread_local bool in_completion = false;
+
 bool overlap(std::size_t a, std::size_t b, std::size_t bytes) {
     return a < b + bytes && b < a + bytes;
 }
@@ -214,6 +217,7 @@ bool MetalQueue::flush_what_waits() noexcept {
 }
 
 void MetalQueue::finished(std::unique_ptr<Batch> batch, MTL::CommandBuffer* commands) {
+    const bool outer = std::exchange(in_completion, true);
     std::string error;
     if (commands->status() == MTL::CommandBufferStatusError) {
         AutoreleaseScope scope;
@@ -240,6 +244,7 @@ void MetalQueue::finished(std::unique_ptr<Batch> batch, MTL::CommandBuffer* comm
     }
     // What the callbacks keep alive goes before anybody is told.
     batch->callbacks.clear();
+    in_completion = outer;
     batch->kernels.clear();
     batch->pipeline = nullptr;
     batch->count = 0;
@@ -248,9 +253,10 @@ void MetalQueue::finished(std::unique_ptr<Batch> batch, MTL::CommandBuffer* comm
     std::lock_guard lock(done_mutex_);
     if (error_.empty())
         error_ = std::move(error);
+    failed_.store(!error_.empty(), std::memory_order_relaxed);
     if (spare_.size() < most_spare_batches)
         spare_.push_back(std::move(batch));
-    ++completed_;
+    completed_.fetch_add(1, std::memory_order_release);
     done_.notify_all();
 }
 
@@ -450,8 +456,18 @@ bool MetalQueue::synchronize(detail::Deadline deadline) {
         done_.wait(lock, done);
     else if (!done_.wait_until(lock, *deadline, done))
         return false;
-    if (!error_.empty())
-        throw DeviceError(std::exchange(error_, {}));
+    if (error_.empty())
+        return true;
+    failed_.store(false, std::memory_order_relaxed);
+    throw DeviceError(std::exchange(error_, {}));
+}
+
+bool MetalQueue::wait_for_room(detail::Deadline deadline) {
+    std::unique_lock lock(done_mutex_);
+    const auto ready = [this] { return has_room() || in_completion; };
+    if (deadline)
+        return done_.wait_until(lock, *deadline, ready);
+    done_.wait(lock, ready);
     return true;
 }
 

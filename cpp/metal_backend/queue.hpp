@@ -16,6 +16,14 @@ public:
     void fill(detail::BufferImpl& destination, std::size_t offset, std::size_t bytes, std::uint8_t value) override;
     void flush() override;
     bool synchronize(detail::Deadline deadline) override;
+    bool idle() const noexcept override {
+        const std::uint64_t opened = opened_.load(std::memory_order_acquire);
+        return completed_.load(std::memory_order_acquire) == opened && !failed_.load(std::memory_order_relaxed);
+    }
+    bool has_room() const noexcept override {
+        return opened_.load(std::memory_order_relaxed) - completed_.load(std::memory_order_relaxed) < most_open_batches;
+    }
+    bool wait_for_room(detail::Deadline deadline) override;
     Event record_event() override;
     void wait_event(const Event& event) override;
     void on_complete(std::function<void()> function) override;
@@ -30,6 +38,9 @@ public:
     bool flush_what_waits() noexcept;
 
 private:
+    // Below the 64 that a Metal queue makes before it blocks its caller: these wait here, where others can go on.
+    static constexpr std::uint64_t most_open_batches = 60;
+
     // One command buffer and what lives as long as it runs. Recycled, so that a steady state allocates nothing here.
     struct Batch {
         NS::SharedPtr<MTL::CommandBuffer> commands;
@@ -73,8 +84,8 @@ private:
 
     std::mutex encode_mutex_;
     std::unique_ptr<Batch> open_;
-    std::uint64_t opened_ = 0;        // batches so far
-    std::uint64_t opened_before_ = 0; // at the last look of the watching thread
+    std::atomic<std::uint64_t> opened_{0}; // batches so far
+    std::uint64_t opened_before_ = 0;      // at the last look of the watching thread
     unsigned idle_looks_ = 0;
     bool watched_ = false;
     std::shared_ptr<MetalEvent> event_;
@@ -84,7 +95,8 @@ private:
     // Apart from encode_mutex_: completion must go on while an encoding thread waits for a free command buffer.
     std::mutex done_mutex_;
     std::condition_variable done_;
-    std::uint64_t completed_ = 0;
+    std::atomic<std::uint64_t> completed_{0};
+    std::atomic<bool> failed_{false}; // there is an error_
     std::string error_;
     std::vector<std::unique_ptr<Batch>> spare_;
 };

@@ -163,11 +163,10 @@ void launch(const Kernel& kernel, const std::tuple<Arguments...>& arguments, con
     constexpr std::size_t count = sizeof...(Arguments);
     detail::check_argument_count(kernel, count);
     std::array<detail::ScalarSlot, count == 0 ? 1 : count> slots;
-    std::array<ArgumentValue, count == 0 ? 1 : count> values;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-        ((values[I] = detail::encode(kernel, I, std::get<I>(arguments), slots[I])), ...);
+        const std::array<ArgumentValue, count> values{detail::encode(kernel, I, std::get<I>(arguments), slots[I])...};
+        launch(kernel, std::span<const ArgumentValue>(values.data(), count), options);
     }(std::make_index_sequence<count>{});
-    launch(kernel, std::span<const ArgumentValue>(values.data(), count), options);
 }
 
 } // namespace metalki

@@ -54,6 +54,8 @@ public:
     void synchronize() const;
     /// The same with a time limit: false when work is still running.
     bool synchronize_for(std::chrono::nanoseconds timeout) const;
+    /// Whether synchronize() has nothing to wait for and nothing to report.
+    bool is_idle() const noexcept;
     /// Hands what was launched so far to the device without waiting.
     void flush() const;
 
