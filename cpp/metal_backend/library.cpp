@@ -59,7 +59,8 @@ NS::SharedPtr<MTL::CompileOptions> make_options(const CompileOptions& options) {
 NS::SharedPtr<MTL::Library> new_library(MTL::Device& device, const detail::Program& program, const CompileOptions& options,
                                         NS::Error** error) {
     NS::SharedPtr<MTL::CompileOptions> metal_options = make_options(options);
-    metal_options->setEnableLogging(!METALKI_EXTENDED_METAL && may_print(program.inlined));
+    if (!METALKI_EXTENDED_METAL && may_print(program.inlined))
+        metal_options->setEnableLogging(true); // older systems do not have it
 #if METALKI_EXTENDED_METAL
     NS::SharedPtr<NS::String> text = make_string(program.source);
 #else
