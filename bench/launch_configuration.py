@@ -2,7 +2,8 @@
 
 For each kernel and ndrange every sensible work-group size is timed in turn. The fastest then meets the chosen one in a
 second, interleaved round of its own, as the winner of a search over noisy times always looks too good. Ratio: time of the
-choice over time of the best; medians. Exits with 1 when a ratio is above 1.10.
+choice over time of the best, each the lower quartile of its rounds, which other programs on the machine disturb least.
+Exits with 1 when a ratio is above 1.10.
 """
 
 from __future__ import annotations
@@ -91,12 +92,12 @@ def seconds(case: Case, group: Shape, repeat: int) -> float:
 
 
 def interleaved(case: Case, groups: list[Shape], rounds: int, repeat: int) -> list[float]:
-    """Median seconds of a launch for each group."""
+    """Seconds of a launch for each group."""
     times: list[list[float]] = [[] for _ in groups]
     for _ in range(rounds):
         for found, group in zip(times, groups, strict=True):
             found.append(seconds(case, group, repeat))
-    return [statistics.median(t) for t in times]
+    return [sorted(t)[len(t) // 4] for t in times]
 
 
 def ratio(case: Case, say: Callable[[str], None]) -> float:

@@ -190,12 +190,39 @@ def test_memory_that_the_system_does_not_have() -> None:
     assert result.stdout.split() == ["refused", "999"], result.stderr
 
 
+def test_arrays_until_memory_is_exhausted() -> None:
+    """Nothing is touched, so the system itself would promise without end and take back by ending the process."""
+    result = python("""
+        arrays, size = [], 256 << 20
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        try:
+            while len(arrays) * size <= 2 * physical:
+                arrays.append(mk.empty(size, np.uint8))
+        except mk.OutOfMemoryError as error:
+            assert str(size) in str(error), error
+            print("refused", 0 < len(arrays) * size <= physical)
+        try:
+            mk.Texture((16384, 16384), "rgba32float")
+        except mk.OutOfMemoryError:
+            print("texture refused")
+        quick(a, ndrange=1000)
+        mk.synchronize()
+        print(a.numpy()[999])
+        for freed in arrays[:2]:
+            KI.unsafe_free(freed)
+        print(mk.zeros(size, np.uint8).numpy()[-1])
+    """)
+    assert result.stdout.splitlines() == ["refused True", "texture refused", "999", "0"], result.stderr
+
+
 INTERRUPTED = {
     "synchronize": "mk.synchronize()",
     "device_synchronize": "mk.device_synchronize()",
     "numpy": "go.numpy()",
     "task": "queue = mk.Queue(); spin(go, ndrange=1, queue=queue); queue.synchronize()",
     "written back": "spin(np.zeros(1, np.uint32), ndrange=1)",
+    # The queue is full at some time, and launching waits.
+    "launch": "spin(go, ndrange=1)\nfor _ in range(3000000): quick(a, ndrange=1)",
     # Known to be short, and so run by the waiting thread itself.
     "run by the waiting thread": """
 go.numpy()[0] = 1
@@ -331,6 +358,49 @@ def test_a_forked_child_gets_an_error_from_every_call(call: str) -> None:
         os._exit(0)
     """)
     assert result.stdout == "0\n", result.stderr
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_children_forked_while_other_threads_compile_do_not_hang() -> None:
+    text = """
+        import os, signal, sys, threading, time
+        import numpy as np
+        import metalki as mk
+        stop, number, lock = threading.Event(), 0, threading.Lock()
+        def source(i):
+            return f"kernel void k(device int* a) {{ a[0] = {i} + {os.getpid()}; }}"
+        def compile_on():
+            global number
+            while not stop.is_set():
+                with lock:
+                    number += 1
+                    mine = number
+                mk.Kernel(source(mine))
+        threads = [threading.Thread(target=compile_on) for _ in range(2)]
+        for t in threads: t.start()
+        time.sleep(0.3)
+        found = set()
+        for _ in range(20):
+            first = source(number)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                try:
+                    mk.Kernel(first)  # may be one that was being compiled
+                    mk.Kernel("kernel void other(device int* a) { a[0] = 1; }")
+                    os._exit(0)
+                except mk.DeviceError as error:
+                    os._exit(1 if "fork" in str(error) else 2)
+                except BaseException:
+                    os._exit(3)
+            found.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        stop.set()
+        for t in threads: t.join()
+        print(found <= {0, 1}, found)
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(text)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert result.stdout.startswith("True"), result.stdout + result.stderr
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

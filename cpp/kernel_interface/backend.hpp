@@ -114,7 +114,8 @@ public:
     std::uint64_t max_total_threads = 0;
     std::uint64_t execution_width = 1;
     std::uint64_t static_threadgroup_memory = 0;
-    std::vector<ArgumentCheck> checks; // one per argument
+    bool uses_threadgroup_memory = false; // its own or an argument's
+    std::vector<ArgumentCheck> checks;    // one per argument
 };
 
 // A function constant as the source declares it.

@@ -159,6 +159,7 @@ Library Device::compile(std::string_view source, const CompileOptions& options) 
         with_header.headers.emplace_back(detail::device_header_name, detail::device_header());
         return compile(source, with_header);
     }
+    const detail::CompileScope scope;
     const detail::Program program{std::string(source), detail::inline_includes(source, options)};
     return Library(impl_->libraries.get(cache_key(program, options), [&] { return impl_->compile(program, options); }));
 }

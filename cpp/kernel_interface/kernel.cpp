@@ -37,10 +37,13 @@ std::string Kernel::disassemble(std::string_view form) const {
 
 void detail::KernelImpl::prepare() {
     checks.clear();
-    for (const ArgumentInfo& info : arguments)
+    uses_threadgroup_memory = static_threadgroup_memory > 0;
+    for (const ArgumentInfo& info : arguments) {
+        uses_threadgroup_memory = uses_threadgroup_memory || info.kind == ArgumentKind::threadgroup;
         checks.push_back({info.kind, info.active, info.access == Access::read,
                           std::has_single_bit(info.alignment) ? info.alignment - 1 : ~std::uint64_t{0},
                           std::max<std::uint64_t>(1, info.nbytes), info.nbytes});
+    }
 }
 
 } // namespace metalki

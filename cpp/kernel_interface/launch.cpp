@@ -2,10 +2,13 @@
 #include "metalki/launch.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kernel_interface/backend.hpp"
 #include "kernel_interface/process.hpp"
+#include "kernel_interface/work_group.hpp"
 
 namespace metalki {
 
@@ -26,52 +29,15 @@ std::string text_of(const Extents& e) {
     return "(" + std::to_string(e.x()) + ", " + std::to_string(e.y()) + ", " + std::to_string(e.z()) + ")";
 }
 
-// Saturates, so that absurd sizes stay absurd.
-std::uint64_t total(const Extents& e) {
-    std::uint64_t product = 1;
-    for (std::uint64_t size : e.size)
-        product = size != 0 && product > std::numeric_limits<std::uint64_t>::max() / size
-                      ? std::numeric_limits<std::uint64_t>::max()
-                      : product * size;
-    return product;
-}
-
 std::uint64_t groups_of(std::uint64_t threads, std::uint64_t group) {
     return threads / group + (threads % group != 0);
-}
-
-std::uint64_t floor_power_of_two(std::uint64_t value) {
-    std::uint64_t power = 1;
-    while (power <= value / 2)
-        power *= 2;
-    return power;
-}
-
-// A group for this much work: no larger than the work, in multiples of the SIMD width where the row allows, and small
-// enough that every core gets several.
-Extents choose_group(const KernelImpl& kernel, const Extents& work, std::uint64_t cap) {
-    const std::uint64_t limit = cap == 0 ? kernel.max_total_threads : std::min(cap, kernel.max_total_threads);
-    const std::uint64_t cores = std::max(1u, kernel.device->info.multiprocessor_count);
-    const std::uint64_t width = std::max<std::uint64_t>(1, kernel.execution_width);
-    std::uint64_t threads = std::min<std::uint64_t>(limit, std::max(width, total(work) / (4 * cores)));
-    threads = floor_power_of_two(std::max<std::uint64_t>(1, threads));
-    Extents group;
-    group.rank = std::max<std::uint8_t>(1, work.rank);
-    for (std::size_t axis = 0; axis < 3; ++axis) {
-        std::uint64_t size = std::min(threads, work.size[axis]);
-        if (axis > 0 || size > width)
-            size = axis == 0 ? size / width * width : floor_power_of_two(size);
-        group.size[axis] = std::max<std::uint64_t>(1, size);
-        threads = std::max<std::uint64_t>(1, threads / group.size[axis]);
-    }
-    return group;
 }
 
 void check_group(const KernelImpl& kernel, const Extents& group, std::uint64_t cap) {
     if (group.empty())
         refuse(kernel, "workgroupsize " + text_of(group) + " has a size of zero");
     const std::uint64_t limit = cap == 0 ? kernel.max_total_threads : std::min(cap, kernel.max_total_threads);
-    if (total(group) > limit)
+    if (detail::volume(group) > limit)
         refuse(kernel, "workgroupsize " + text_of(group) + " is more than the " + std::to_string(limit) +
                            " threads that the kernel and max_work_group_size allow");
 }
@@ -90,7 +56,8 @@ Geometry check_geometry(const KernelImpl& kernel, const LaunchOptions& options) 
     if (options.workgroupsize.given())
         check_group(kernel, result.group, options.max_work_group_size);
     else if (threads)
-        result.group = choose_group(kernel, result.grid.empty() ? Extents(1) : result.grid, options.max_work_group_size);
+        result.group =
+            detail::choose_work_group(kernel, result.grid.empty() ? Extents(1) : result.grid, options.max_work_group_size);
     else
         result.group =
             Extents(options.max_work_group_size == 0 ? std::min<std::uint64_t>(256, kernel.max_total_threads)
@@ -296,7 +263,7 @@ LaunchConfiguration launch_configuration(const Kernel& kernel, const Extents& nd
     if (!ndrange.given())
         refuse(impl, "launch_configuration needs an ndrange");
     LaunchConfiguration result;
-    result.workgroupsize = choose_group(impl, ndrange.empty() ? Extents(1) : ndrange, max_work_group_size);
+    result.workgroupsize = detail::choose_work_group(impl, ndrange.empty() ? Extents(1) : ndrange, max_work_group_size);
     result.workgroupsize.rank = ndrange.rank;
     result.numworkgroups = ndrange;
     for (std::size_t axis = 0; axis < 3; ++axis)
@@ -305,6 +272,34 @@ LaunchConfiguration launch_configuration(const Kernel& kernel, const Extents& nd
 }
 
 namespace detail {
+
+namespace {
+
+template <class T> std::size_t store(T number, ScalarSlot& slot) {
+    std::memcpy(slot.bytes, &number, sizeof number);
+    return sizeof number;
+}
+
+// The numbers that launches are made of, where they fit. 0: encode_scalar() does it, or says what is wrong.
+std::size_t encode_plainly(ScalarType type, const ScalarValue& value, ScalarSlot& slot) {
+    if (type == ScalarType::float32) {
+        const double* number = std::get_if<double>(&value);
+        return number && std::fabs(*number) <= std::numeric_limits<float>::max() ? store(static_cast<float>(*number), slot) : 0;
+    }
+    return std::visit(
+        [&](auto number) -> std::size_t {
+            if constexpr (std::is_same_v<decltype(number), std::int64_t> || std::is_same_v<decltype(number), std::uint64_t>) {
+                if (type == ScalarType::uint32 && std::in_range<std::uint32_t>(number))
+                    return store(static_cast<std::uint32_t>(number), slot);
+                if (type == ScalarType::int32 && std::in_range<std::int32_t>(number))
+                    return store(static_cast<std::int32_t>(number), slot);
+            }
+            return 0;
+        },
+        value);
+}
+
+} // namespace
 
 void check_argument_count(const Kernel& kernel, std::size_t given) {
     const std::vector<ArgumentInfo>& arguments = kernel.impl()->arguments;
@@ -328,6 +323,8 @@ ArgumentValue encode_number(const Kernel& kernel, std::size_t position, const Sc
                    std::string(info.kind == ArgumentKind::buffer ? "a buffer" : "something else"));
     if (info.scalar == ScalarType::none || info.rows != 1 || info.columns != 1)
         refuse(impl, position, "a number was given, but it needs " + std::to_string(info.nbytes) + " bytes");
+    if (const std::size_t length = encode_plainly(info.scalar, value, slot); length != 0) [[likely]]
+        return ArgumentValue::bytes(slot.bytes, length);
     const std::size_t length =
         encode_scalar(info.scalar, value, slot.bytes, "launch of \"" + impl.name + "\": argument \"" + info.name + "\"");
     return ArgumentValue::bytes(slot.bytes, length);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "kernel_interface/backend.hpp"
+#include "kernel_interface/process.hpp"
 
 namespace metalki {
 
@@ -106,6 +107,7 @@ std::span<const Diagnostic> Library::warnings() const {
 }
 
 Kernel Library::kernel(std::string_view name, std::span<const FunctionConstant> constants) const {
+    const detail::CompileScope scope;
     std::string function = pick_name(*impl_, name);
     std::vector<ConstantInfo> declared = impl_->constants_of(function);
     std::vector<ConstantBytes> values = match(*impl_, function, declared, constants);

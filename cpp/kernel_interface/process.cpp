@@ -13,10 +13,20 @@ namespace metalki::detail {
 
 namespace {
 
-std::atomic<bool> device_used{false}, forked_after_use{false};
+std::atomic<bool> device_used{false}, forked_after_use{false}, forked_while_compiling{false};
+std::atomic<unsigned> compiling{0};
+thread_local unsigned compiling_here = 0;
 
 #ifndef _WIN32
-[[maybe_unused]] const int watches_forks = pthread_atfork(nullptr, nullptr, [] { forked_after_use.store(device_used.load()); });
+void in_forked_child() {
+    forked_after_use.store(device_used.load());
+    // The thread that forks goes on in the child.
+    if (compiling.load() != compiling_here)
+        forked_while_compiling.store(true);
+    compiling.store(compiling_here);
+}
+
+[[maybe_unused]] const int watches_forks = pthread_atfork(nullptr, nullptr, &in_forked_child);
 #endif
 
 } // namespace
@@ -27,6 +37,19 @@ void use_device() {
                           "perhaps its locks stayed with the parent. Fork before the first launch, or start the child anew");
     if (!device_used.load(std::memory_order_relaxed))
         device_used.store(true, std::memory_order_relaxed);
+}
+
+CompileScope::CompileScope() {
+    if (forked_while_compiling.load(std::memory_order_relaxed))
+        throw DeviceError("the process was forked while another of its threads compiled; the child cannot compile: the locks "
+                          "of that thread stayed with the parent. Fork earlier, or start the child anew");
+    compiling.fetch_add(1);
+    ++compiling_here;
+}
+
+CompileScope::~CompileScope() {
+    --compiling_here;
+    compiling.fetch_sub(1);
 }
 
 } // namespace metalki::detail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from typing import Any, cast
@@ -573,14 +574,30 @@ def _default_dtype(host: np.ndarray, obj: Any) -> np.ndarray:
     return host
 
 
-def _allocate(shape: Any, dtype: Any, storage: Any, device: Any, what: str) -> Array:
-    sizes = _shape(shape, what)
+# What an array of a dtype on a device is made from: (dtype, device) -> (numpy dtype, code, bytes, buffer format).
+_recipes: dict[Any, tuple[np.dtype, int, int, str]] = {}
+
+
+def _recipe(dtype: Any, device: _core.Device, what: str) -> tuple[np.dtype, int, int, str]:
     wanted = _dtypes.normalize(np.float32 if dtype is None else dtype, what)
+    found = wanted, _dtypes.code_of(wanted, device, what), wanted.itemsize, _dtypes.buffer_format(wanted)
+    with contextlib.suppress(TypeError):  # a dtype given as a list
+        _recipes[dtype, device] = found
+    return found
+
+
+def _allocate(shape: Any, dtype: Any, storage: Any, device: Any, what: str) -> Array:
     chosen = _device.device() if device is None else _device.find_device(device)
-    code = _dtypes.code_of(wanted, chosen, what)
-    if math.prod(sizes) * wanted.itemsize > _MOST_BYTES:
+    is_plain = type(shape) is tuple and len(shape) <= 32 and all(type(n) is int and n >= 0 for n in shape)
+    sizes = list(shape) if is_plain else _shape(shape, what)
+    try:
+        found = _recipes.get((dtype, chosen))
+    except TypeError:
+        found = None
+    wanted, code, itemsize, text = found or _recipe(dtype, chosen, what)
+    if math.prod(sizes) * itemsize > _MOST_BYTES:
         raise ArgumentError(f"{what}: shape {tuple(sizes)} of {wanted} is more than {_MOST_BYTES} bytes")
-    return Array(chosen, wanted, code, wanted.itemsize, sizes, _dtypes.buffer_format(wanted), _is_private(storage), "")
+    return Array(chosen, wanted, code, itemsize, sizes, text, storage != "shared" and _is_private(storage), "")
 
 
 def _fill_new(result: Array, host: np.ndarray) -> None:

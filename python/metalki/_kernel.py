@@ -28,6 +28,15 @@ def describe_argument(*facts: Any) -> Argument:
 
 _kernels: dict[Any, Kernel] = {}
 _kernels_lock = threading.Lock()
+
+
+def _forget_lock() -> None:
+    global _kernels_lock
+    _kernels_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)  # its holder may be a thread that the child does not have
 _MOST_KERNELS = 4096
 
 

@@ -96,8 +96,8 @@ def on_complete(function: Callable[[], object], queue: _core.Queue | None = None
     It is called on a thread of metalki's own; what it raises goes to threading.excepthook. Functions whose work is not
     complete when the interpreter exits are not called."""
     chosen = checked(queue, "on_complete")
-    _start_caller()
     _core.on_complete(chosen, function)
+    _start_caller()
 
 
 def _start_caller() -> None:

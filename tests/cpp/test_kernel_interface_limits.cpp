@@ -128,6 +128,43 @@ TEST_CASE("a waiting queue runs once the queue before it is cancelled") {
     CHECK(values_of<std::uint32_t>(b) == std::vector<std::uint32_t>(2, 10));
 }
 
+TEST_CASE("threads that cancel and limit each other's endless kernels") {
+    std::vector<Kernel> kernels;
+    for (const std::string& source : endless_kernels)
+        kernels.push_back(kernel_of(source));
+    const Kernel add = adder();
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 4; ++t)
+        threads.emplace_back([&, t] {
+            for (unsigned round = 0; round < 30; ++round) {
+                const Queue queue(default_device());
+                if ((round + t) % 3 == 0)
+                    queue.set_time_limit(std::chrono::milliseconds(1 + round % 4));
+                Buffer a = buffer_of(std::vector<std::uint32_t>(200)), b = buffer_of(std::vector<std::uint32_t>(64));
+                launch(kernels[(round + t) % kernels.size()], std::tuple{a}, {.ndrange = {64}, .queue = &queue});
+                launch(add, std::tuple{b, 1u}, {.ndrange = {64}, .queue = &queue});
+                std::thread canceller;
+                if ((round + t) % 3 != 0) {
+                    canceller = std::thread([queue, round] {
+                        std::this_thread::sleep_for(std::chrono::microseconds(round % 5 * 700));
+                        queue.cancel();
+                    });
+                }
+                CHECK_THROWS_AS(queue.synchronize(), DeviceError);
+                if (canceller.joinable())
+                    canceller.join();
+                launch(add, std::tuple{b, 3u}, {.ndrange = {64}, .queue = &queue});
+                try {
+                    queue.synchronize(); // the canceller may have come twice as late
+                } catch (const DeviceError&) {
+                }
+            }
+        });
+    for (std::thread& thread : threads)
+        thread.join();
+    check_usable(Queue(default_device()));
+}
+
 TEST_CASE("bad limits") {
     const Queue queue(default_device());
     CHECK(queue.time_limit() == 0ns);

@@ -19,7 +19,7 @@ std::size_t rounded(std::size_t length) {
     return (length + small_alignment - 1) / small_alignment * small_alignment;
 }
 
-std::byte* allocate(std::size_t length) {
+std::byte* memory_of(std::size_t length) {
     if (length < page_threshold) {
         void* memory = std::aligned_alloc(small_alignment, rounded(length));
         return static_cast<std::byte*>(memory ? std::memset(memory, 0, rounded(length)) : nullptr);
@@ -28,7 +28,18 @@ std::byte* allocate(std::size_t length) {
     return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
 }
 
+// Null when memory is short. Pages are had when they are touched, which is too late to say no: so what is promised counts.
+std::byte* allocate(std::size_t length) {
+    if (!cpu_device().promise(length))
+        return nullptr;
+    std::byte* memory = memory_of(length);
+    if (!memory)
+        cpu_device().give_back(length);
+    return memory;
+}
+
 void deallocate(std::byte* memory, std::size_t length) {
+    cpu_device().give_back(length);
     if (length < page_threshold)
         std::free(memory);
     else

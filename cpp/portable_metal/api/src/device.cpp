@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
+#include <string>
 
 #include "collections.hpp"
 
@@ -25,6 +27,15 @@ std::uint64_t physical_memory() {
     return bytes;
 }
 
+// What programs can still get without swapping; everything where the system does not tell.
+std::uint64_t available_memory() {
+    std::ifstream info("/proc/meminfo");
+    for (std::string line; std::getline(info, line);)
+        if (line.rfind("MemAvailable:", 0) == 0)
+            return std::strtoull(line.c_str() + 13, nullptr, 10) * 1024;
+    return physical_memory();
+}
+
 std::string processor_name() {
     std::ifstream info("/proc/cpuinfo");
     for (std::string line; std::getline(info, line);)
@@ -34,6 +45,18 @@ std::string processor_name() {
 }
 
 } // namespace
+
+bool DeviceState::promise(std::uint64_t length) {
+    // Reading what is available takes longer than allocating little.
+    constexpr std::uint64_t between_looks = 64 << 20;
+    const std::uint64_t before = promised.fetch_add(length, std::memory_order_relaxed), after = before + length;
+    const bool looks = before / between_looks != after / between_looks;
+    const std::uint64_t physical = physical_memory(), reserve = physical / 20;
+    if (length <= physical && after <= physical - reserve && (!looks || length + reserve <= available_memory()))
+        return true;
+    give_back(length);
+    return false;
+}
 
 DeviceState& cpu_device() {
     static DeviceState* const device = [] {

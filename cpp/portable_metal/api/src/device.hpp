@@ -23,6 +23,11 @@ class DeviceState final : public ObjectState {
 public:
     const char* class_name() const override { return "MTL::Device"; }
     std::atomic<std::uint64_t> allocated{0};
+    std::atomic<std::uint64_t> promised{0}; // of that, what is memory of ours
+
+    // Counts memory before it is had. False: the machine would not have it once it is touched.
+    bool promise(std::uint64_t length);
+    void give_back(std::uint64_t length) { promised.fetch_sub(length, std::memory_order_relaxed); }
 };
 // The one device; lives as long as the process.
 DeviceState& cpu_device();

@@ -1,0 +1,63 @@
+"""What launch_configuration promises; how good its choice is, bench/launch_configuration.py measures."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import metalki as mk
+from metalki import kernel_interface as KI
+
+B = mk.MetalBackend()
+HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
+PLAIN = HEAD + "kernel void plain(device uint* a, uint i [[thread_position_in_grid]]) { a[i] = i; }"
+SHARING = HEAD + (
+    "kernel void sharing(device uint* a, threadgroup uint* t, uint i [[thread_position_in_grid]], "
+    "uint l [[thread_index_in_threadgroup]]) { t[l] = i; threadgroup_barrier(mem_flags::mem_threadgroup); a[i] = t[l]; }"
+)
+SMALL = PLAIN.replace("kernel void plain", "[[max_total_threads_per_threadgroup(48)]] kernel void small")
+SIZES = (
+    st.integers(1, 70) | st.integers(1, 2**20) | st.sampled_from([2**k + d for k in range(1, 26) for d in (-1, 0, 1)])
+)
+
+
+@pytest.mark.parametrize("source", [PLAIN, SHARING, SMALL])
+@settings(max_examples=200, deadline=None)
+@given(ndrange=st.lists(SIZES, min_size=1, max_size=3).map(tuple), cap=st.none() | st.integers(1, 2000))
+def test_promises(source: str, ndrange: tuple[int, ...], cap: int | None) -> None:
+    kernel = mk.Kernel(source)
+    groups, size = KI.launch_configuration(kernel, ndrange, cap)
+    total, threads, width = math.prod(ndrange), math.prod(size), kernel.thread_execution_width
+    assert len(groups) == len(size) == len(ndrange)
+    assert all(1 <= s <= n and g == -(-n // s) for n, s, g in zip(ndrange, size, groups, strict=True))
+    assert threads <= min(cap or threads, KI.kernel_max_work_group_size(kernel))
+    # Whole SIMD-groups along x, or the whole row.
+    assert size[0] == ndrange[0] or size[0] % width == 0 or (cap or width) < width
+    # A group for every core, as soon as there is work for it.
+    assert math.prod(groups) >= min(KI.multiprocessor_count(B), total // (2 * width))
+    if source == SHARING and size[0] < ndrange[0]:
+        assert size[0] & (size[0] - 1) == 0  # halved again and again by what reduces
+
+
+def test_little_work_is_not_cut_up() -> None:
+    kernel = mk.Kernel(PLAIN)
+    for n in (1, 2, 31, 32, 33):
+        assert KI.launch_configuration(kernel, n) == ((1,), (n,))
+    assert KI.launch_configuration(kernel, (4, 4, 2)) == ((1, 1, 1), (4, 4, 2))
+
+
+def test_a_launch_takes_it() -> None:
+    source = HEAD + (
+        "kernel void k(device uint* a, uint3 p [[thread_position_in_grid]], uint3 n [[threads_per_grid]], "
+        "uint3 s [[threads_per_threadgroup]], uint3 w [[threadgroup_position_in_grid]]) "
+        "{ if (all(w == 0)) for (int i = 0; i < 3; ++i) a[i] = s[i]; }"
+    )
+    kernel = mk.Kernel(source)
+    for ndrange in ((1000,), (33, 57), (640, 480), (7, 5, 300)):
+        out = mk.zeros(3, np.uint32)
+        kernel(out, ndrange=ndrange)
+        assert tuple(out.numpy()[: len(ndrange)]) == KI.launch_configuration(kernel, ndrange)[1]
