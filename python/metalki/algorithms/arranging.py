@@ -10,6 +10,7 @@ from .. import _array
 from .._array import Array
 from ..errors import ArgumentError
 from . import _common as c
+from . import transposing
 from .elementwise import Operand, run
 from .geometry import broadcast_strides, contiguous_strides
 
@@ -51,15 +52,31 @@ def permute_dims(x: Any, /, axes: Sequence[int] | None = None) -> Array:
 
     Raises ValueError for axes that are no permutation, AxisError for those there are not."""
     value = c.as_operand(x, "permute_dims")
-    if axes is None:
-        axes = range(value.ndim)[::-1]
-    if len(axes) != value.ndim:
-        raise ArgumentError("axes don't match array")
-    order = [c.normal_axis(a, value.ndim) for a in axes]
-    if len(set(order)) != len(order):
-        raise ArgumentError("repeated axis in transpose")
-    steps = contiguous_strides(value.shape)
-    return strided(value, tuple(value.shape[a] for a in order), tuple(steps[a] for a in order))
+    signature = (value.dtype, value.shape, value.device, axes if axes is None else tuple(axes))
+    known = _known.get(signature)
+    if known is None:
+        if axes is None:
+            axes = range(value.ndim)[::-1]
+        if len(axes) != value.ndim:
+            raise ArgumentError("axes don't match array")
+        order = [c.normal_axis(a, value.ndim) for a in axes]
+        if len(set(order)) != len(order):
+            raise ArgumentError("repeated axis in transpose")
+        steps = contiguous_strides(value.shape)
+        shape, walk = tuple(value.shape[a] for a in order), tuple(steps[a] for a in order)
+        known = shape, walk, transposing.plan(value, shape, walk, contiguous_strides(shape))
+        if len(_known) >= c._MOST_CACHED:
+            _known.clear()
+        _known[signature] = known
+    shape, walk, blocks = known
+    if blocks is None:
+        return strided(value, shape, walk)
+    out = c.result_like(shape, value.dtype, value)
+    blocks.kernel(out, value, blocks.parameter, ndrange=blocks.ndrange)
+    return out
+
+
+_known: dict[Any, tuple[tuple[int, ...], tuple[int, ...], transposing.Plan | None]] = {}
 
 
 def matrix_transpose(x: Any, /) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _core, _dtypes
+from .. import _array, _core, _dtypes
 from .._array import Array
 from .._kernel import Kernel
 from ..errors import ArgumentError
@@ -47,6 +47,11 @@ def broadcast(expr: str, *arrays: Any, out: Array | None = None, dtype: Any = No
     expression's type in MSL, where integers below 32 bits and half stay what they are although C++ promotes them. Python
     scalars take the arrays' type as numpy has it. Raises ArgumentError for shapes that do not go together and CompileError
     for an expression that is none."""
+    signature = _signature(expr, arrays, named, out, dtype)
+    if signature is not None:
+        known = _known.get(signature)
+        if known is not None:
+            return _again(known, (*arrays, *named.values()), out)
     values = _named(expr, arrays, named)
     if not values:
         raise ArgumentError("broadcast: at least one array or scalar is expected, none was given")
@@ -59,7 +64,91 @@ def broadcast(expr: str, *arrays: Any, out: Array | None = None, dtype: Any = No
         if wanted is not None and wanted != out.dtype:
             raise ArgumentError(f"broadcast: out has dtype {out.dtype}, dtype {wanted} was asked for")
         wanted = out.dtype
-    return run(expr, operands(values, shape, "broadcast"), shape, wanted, out)
+    inputs = operands(values, shape, "broadcast")
+    result = run(expr, inputs, shape, wanted, out)
+    if signature is not None:
+        remember(signature, expr, inputs, shape, wanted)
+    return result
+
+
+class Known(NamedTuple):
+    """An element-wise operation whose plan is found by the types and shapes of its inputs alone."""
+
+    plan: Plan
+    kinds: tuple[np.dtype[Any] | None, ...]  # of the numbers among the inputs; None for arrays
+    shape: tuple[int, ...]
+    first: int  # the first array among the inputs
+
+
+_known: dict[Any, Known] = {}
+_NUMBERS = (int, float, bool)
+
+
+def _signature(expr: Any, arrays: tuple[Any, ...], named: dict[str, Any], out: Any, dtype: Any) -> Any:
+    """What decides the plan; None for inputs that have to be looked at each time."""
+    parts: list[Any] = [expr, dtype, len(arrays), *named]
+    is_array = False
+    for value in (*arrays, *named.values()):
+        if type(value) is Array:
+            is_array = True
+            parts.append((value.dtype, value.shape, value.device))
+        elif type(value) in _NUMBERS:
+            parts.append(type(value))
+        else:
+            return None
+    if out is not None:
+        if type(out) is not Array:
+            return None
+        parts.append((out.dtype, out.shape))
+    return tuple(parts) if is_array and (dtype is None or isinstance(dtype, (type, np.dtype, str))) else None
+
+
+def remember(
+    signature: Any,
+    expr: str,
+    inputs: list[Operand],
+    shape: tuple[int, ...],
+    dtype: Any,
+    prelude: str = "",
+    safe: bool = False,
+) -> None:
+    """Keeps the plan that `run` has just used."""
+    if 0 in shape:
+        return
+    first = next(i for i, o in enumerate(inputs) if o.strides is not None)
+    plan = c._cache.get(_key(expr, inputs, shape, dtype, None, 0, prelude, safe, inputs[first].value.device))
+    if plan is not None:
+        if len(_known) >= c._MOST_CACHED:
+            _known.clear()
+        kinds = tuple(o.dtype if o.strides is None else None for o in inputs)
+        _known[signature] = Known(plan, kinds, shape, first)
+
+
+def _again(known: Known, values: tuple[Any, ...], out: Array | None) -> Array:
+    arguments = [
+        v if kind is None else c.check_scalar(v, kind, "broadcast") for v, kind in zip(values, known.kinds, strict=True)
+    ]
+    plan = known.plan
+    if out is None:
+        like = values[known.first]
+        out = _array.empty(known.shape, plan.result, like.storage, device=like.device)
+    elif any(k is None and _shares(out, v) for v, k in zip(values, known.kinds, strict=True)):
+        fresh = _again(known, values, None)
+        return run(
+            "x", [Operand("x", fresh, fresh.dtype, contiguous_strides(fresh.shape))], fresh.shape, out.dtype, out
+        )
+    if plan.parameter is not None:
+        arguments.append(plan.parameter)
+    plan.kernel(out, *arguments, ndrange=plan.ndrange)
+    return out
+
+
+def _shares(out: Array, value: Array) -> bool:
+    """Whether they overlap without being the same array."""
+    start, other = out.gpu_address, value.gpu_address
+    if start == other and out.shape == value.shape and out.dtype == value.dtype:
+        return False
+    return other < start + out.nbytes and start < other + value.nbytes
 
 
 def _named(expr: str, arrays: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
@@ -130,17 +219,7 @@ def run(
         )
         return out
     device = like.device if like is not None else None
-    key = (
-        expr,
-        prelude,
-        safe,
-        shape,
-        dtype,
-        out_strides,
-        out_offset,
-        device,
-        tuple([(o.name, o.dtype, o.strides, o.offset) for o in inputs]),
-    )
+    key = _key(expr, inputs, shape, dtype, out_strides, out_offset, prelude, safe, device)
     plan = c._cache.get(key)
     if plan is None:
         plan = c.cached(key, lambda: _plan(expr, inputs, shape, dtype, out_strides, out_offset, prelude, safe))
@@ -153,6 +232,21 @@ def run(
         arguments.append(plan.parameter)
     plan.kernel(*arguments, ndrange=plan.ndrange)
     return out
+
+
+def _key(
+    expr: str,
+    inputs: list[Operand],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any] | None,
+    out_strides: tuple[int, ...] | None,
+    out_offset: int,
+    prelude: str,
+    safe: bool,
+    device: _core.Device | None,
+) -> Any:
+    own = tuple([(o.name, o.dtype, o.strides, o.offset) for o in inputs])
+    return expr, prelude, safe, shape, dtype, out_strides, out_offset, device, own
 
 
 def _overlaps(out: Array, o: Operand, out_strides: tuple[int, ...] | None) -> bool:

@@ -357,34 +357,56 @@ def _wide(elements: int) -> bool:
     return elements >= c.NARROW - 1024
 
 
-def run(
+class Known(NamedTuple):
+    """A reduction whose launches are settled."""
+
+    steps: list[Step]
+    neutral: Any
+    shape: tuple[int, ...]  # of the result
+
+
+_known: dict[Any, Known] = {}
+
+
+def prepare(
     op: str,
     what: Map,
-    values: list[Any],
     shape: tuple[int, ...],
     axes: tuple[int, ...],
     fixed: tuple[DType, DType] | None,
     neutral: Any,
+    inputs: int,
     like: Array,
-) -> Array:
-    """The reduction over `axes` of what `values` (arrays of `shape`, contiguous, and numbers) give; without those axes."""
+    keepdims: bool,
+) -> Known:
+    """The launches of a reduction over `axes` of what `inputs` arrays of `shape` and numbers give."""
     key = ("reduction", op, what, fixed, shape, axes, like.device)
     steps: list[Step] = c.cached(key, lambda: _plan(op, what, fixed, shape, axes, like.device))
-    kept = tuple(n for i, n in enumerate(shape) if i not in axes)
-    arguments = values
-    for number, step in enumerate(steps):
-        last = number == len(steps) - 1
-        out = c.result_like(kept if last else (step.size,), step.dtype, like)
-        if neutral is None:
-            acc = step.kernel.arguments[len(arguments) + 1].dtype
-            assert acc is not None
-            neutral = identity(op, acc)
-        if step.groups is None:
-            step.kernel(out, *arguments, neutral, *step.numbers, ndrange=step.ndrange)
-        else:
-            step.kernel(out, *arguments, neutral, *step.numbers, numworkgroups=step.groups, workgroupsize=32)
+    if neutral is None:
+        acc = steps[0].kernel.arguments[inputs + 1].dtype
+        assert acc is not None
+        neutral = identity(op, acc)
+    if keepdims:
+        return Known(steps, neutral, tuple(1 if i in axes else n for i, n in enumerate(shape)))
+    return Known(steps, neutral, tuple(n for i, n in enumerate(shape) if i not in axes))
+
+
+def _execute(known: Known, arguments: list[Any], like: Array) -> Array:
+    steps, neutral, shape = known
+    for step in steps[:-1]:
+        out = c.result_like((step.size,), step.dtype, like)
+        _launch(step, out, arguments, neutral)
         arguments = [out]
+    out = c.result_like(shape, steps[-1].dtype, like)
+    _launch(steps[-1], out, arguments, neutral)
     return out
+
+
+def _launch(step: Step, out: Array, arguments: list[Any], neutral: Any) -> None:
+    if step.groups is None:
+        step.kernel(out, *arguments, neutral, *step.numbers, ndrange=step.ndrange)
+    else:
+        step.kernel(out, *arguments, neutral, *step.numbers, numworkgroups=step.groups, workgroupsize=32)
 
 
 _NAMES = {"+": "add", "*": "multiply", "min": "minimum", "max": "maximum", "&": "bitwise_and", "|": "bitwise_or"}
@@ -437,15 +459,29 @@ def reduce(op: str, x: Any, axis: Any = None, init: Any = None, *, keepdims: boo
     `init`; with a built-in operator `init` is one more element. Sums and products of integers are 64-bit, && and || give
     bool, all else has the dtype of `x`, unless `dtype` is given. NaN makes min and max NaN. Results are the same from run
     to run. Raises AxisError and, for min and max of nothing, ArgumentError as numpy does."""
+    signature = None
+    if type(x) is Array and init is None and dtype is None:
+        signature = (op, None, (x.dtype, x.shape, x.device), axis if type(axis) is not list else tuple(axis), keepdims)
+        known = _known.get(signature)
+        if known is not None:
+            return _execute(known, [x], x)
     _checked_operator(op, init, "reduce")
     value = c.as_operand(x, "reduce")
-    return _reduce("x", {"x": value}, op, value.shape, axis, init, keepdims, dtype)
+    return _reduce("x", {"x": value}, op, value.shape, axis, init, keepdims, dtype, signature)
 
 
 def mapreduce(
     expr: str, op: str, *arrays: Any, axis: Any = None, init: Any = None, keepdims: bool = False, **named: Any
 ) -> Array:
     """reduce(op, broadcast(expr, *arrays)) in one pass, for arrays of one shape; names are those of mk.broadcast."""
+    signature = None
+    if init is None and len(arrays) + len(named) == 1 and type(axis) is not list:
+        x = arrays[0] if arrays else next(iter(named.values()))
+        if type(x) is Array:
+            signature = (op, (expr, *named), (x.dtype, x.shape, x.device), axis, keepdims)
+            known = _known.get(signature)
+            if known is not None:
+                return _execute(known, [x], x)
     _checked_operator(op, init, "mapreduce")
     values = _named(expr, arrays, named)
     shapes = [v.shape for v in values.values() if isinstance(v, Array)]
@@ -455,11 +491,19 @@ def mapreduce(
     if builtins.any(s != shape for s in shapes):
         whole = broadcast(expr, **values)
         return _reduce("x", {"x": whole}, op, shape, axis, init, keepdims, None)
-    return _reduce(expr, values, op, shape, axis, init, keepdims, None)
+    return _reduce(expr, values, op, shape, axis, init, keepdims, None, signature)
 
 
 def _reduce(
-    expr: str, named: dict[str, Any], op: str, shape: tuple[int, ...], axis: Any, init: Any, keepdims: bool, dtype: Any
+    expr: str,
+    named: dict[str, Any],
+    op: str,
+    shape: tuple[int, ...],
+    axis: Any,
+    init: Any,
+    keepdims: bool,
+    dtype: Any,
+    signature: Any = None,
 ) -> Array:
     axes = c.normal_axes(axis, len(shape))
     inputs = operands(named, shape, "reduce")
@@ -485,8 +529,12 @@ def _reduce(
         kind = fixed[1] if fixed else c.FLOAT32
         neutral = c.check_scalar(neutral, kind, "reduce") if fixed else neutral
         neutral = int(neutral) if fixed and fixed[0] == c.UINT32 and fixed[1] == c.BOOL else neutral
-    result = run(op, what, [o.value for o in inputs], shape, axes, fixed, neutral, like)
-    return _shaped(_with_init(op, result, init), shape, axes, keepdims)
+    known = prepare(op, what, shape, axes, fixed, neutral, len(inputs), like, keepdims)
+    if signature is not None:
+        if len(_known) >= c._MOST_CACHED:
+            _known.clear()
+        _known[signature] = known
+    return _with_init(op, _execute(known, [o.value for o in inputs], like), init)
 
 
 def _check_kind(op: str, dtype: DType) -> None:

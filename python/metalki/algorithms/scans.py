@@ -178,18 +178,44 @@ def _kernel(types: _Types, kind: str, *flags: bool, device: Any) -> Kernel:
     return kernel
 
 
+class _Step(NamedTuple):
+    """One launch: the kernel, the places of its three arrays (0 the input, 1 the result, then the scratch arrays), the
+    numbers after them, and the grid."""
+
+    kernel: Kernel
+    arrays: tuple[int, int, int]
+    numbers: tuple[int, ...]
+    ndrange: int | None
+    groups: tuple[int, ...] | None
+
+
+class _Plan(NamedTuple):
+    """The launches of a scan, and the elements of its scratch arrays, which are of the accumulating type."""
+
+    steps: list[_Step]
+    scratch: list[int]
+    acc: DType
+    out: DType
+
+
+def _plan(types: _Types, outer: int, length: int, inner: int, exclusive: bool, device: Any) -> _Plan:
+    plan = _Plan([], [1], types.acc, types.out)
+    _scan(plan, types, outer, length, inner, exclusive, device, 0, 1)
+    return plan
+
+
 def _scan(
-    x: Array, types: _Types, outer: int, length: int, inner: int, neutral: Any, exclusive: bool, out: Array
+    plan: _Plan, types: _Types, outer: int, length: int, inner: int, exclusive: bool, device: Any, x: int, out: int
 ) -> None:
-    """Scans the middle of (outer, length, inner) of `x` into `out`."""
-    down = inner > 16
-    kind = "down" if down else "along"
+    """Scans the middle of (outer, length, inner) of array `x` into array `out`."""
+    nothing = 2
     wide = outer * length * inner >= c.NARROW - 1024
     if inner == 1 and length < 32 and outer > 1:
-        short = _kernel(types, "short", False, False, exclusive, True, wide, device=x.device)
-        short(out, x, c.result_like((1,), types.acc, x), neutral, length, ndrange=outer)
+        short = _kernel(types, "short", False, False, exclusive, True, wide, device=device)
+        plan.steps.append(_Step(short, (out, x, nothing), (length,), outer, None))
         return
-    if down:
+    kind = "down" if inner > 16 else "along"
+    if kind == "down":
         blocks = -(-inner // (32 * _COLUMNS))
         chunks = 1 if blocks * outer >= 32 else min(-(-length // 64), max(1, 64 // (blocks * outer)))
         chunk = -(-length // chunks)
@@ -197,31 +223,39 @@ def _scan(
     else:
         rows = 32 // inner
         chunks = min(-(-length * inner // _CHUNK), max(1, _MOST_CHUNKS // outer))
-        chunk = -(-length // chunks)
-        chunk = -(-chunk // rows) * rows
+        chunk = c.round_up(-(-length // chunks), rows)
         unit, blocks = inner, 1
     chunks = -(-length // chunk)
-    if down:
-        numbers: tuple[int, ...] = (length, chunk, inner)
-        grid: tuple[int, ...] = (blocks, chunks, outer)
-    else:
-        numbers = (length * unit, chunk * unit, inner)
-        grid = (chunks, outer)
-    starts = x
+    numbers = (length * unit, chunk * unit, inner)
+    grid = (blocks, chunks, outer) if kind == "down" else (chunks, outer)
+    starts = nothing
     if chunks > 1:
-        totals = c.result_like((outer * chunks * inner,), types.acc, x)
-        first = _kernel(types, kind, True, False, False, inner == 1, wide, device=x.device)
-        unused = c.result_like((1,), types.acc, x)
-        first(totals, x, unused, neutral, *numbers, numworkgroups=grid, workgroupsize=32)
-        starts = c.result_like((outer * chunks * inner,), types.acc, x)
+        plan.scratch.extend([outer * chunks * inner] * 2)
+        totals, starts = len(plan.scratch), len(plan.scratch) + 1
+        first = _kernel(types, kind, True, False, False, inner == 1, wide, device=device)
+        plan.steps.append(_Step(first, (totals, x, nothing), numbers, None, grid))
         own = types._replace(element=types.acc, out=types.acc)
         if r._CLASS.get(types.op) == "truth":
             own = own._replace(op={"&&": "&", "||": "|"}[types.op])
-        _scan(totals, own, outer, chunks, inner, neutral, True, starts)
-    else:
-        starts = c.result_like((1,), types.acc, x)
-    kernel = _kernel(types, kind, False, chunks > 1, exclusive, inner == 1, wide, device=x.device)
-    kernel(out, x, starts, neutral, *numbers, numworkgroups=grid, workgroupsize=32)
+        _scan(plan, own, outer, chunks, inner, True, device, totals, starts)
+    kernel = _kernel(types, kind, False, chunks > 1, exclusive, inner == 1, wide, device=device)
+    plan.steps.append(_Step(kernel, (out, x, starts), numbers, None, grid))
+
+
+def _execute(plan: _Plan, x: Array, neutral: Any) -> Array:
+    arrays = [x, c.result_like(x.shape, plan.out, x), *(c.result_like((n,), plan.acc, x) for n in plan.scratch)]
+    for step in plan.steps:
+        i, j, k = step.arrays
+        if step.groups is None:
+            step.kernel(arrays[i], arrays[j], arrays[k], neutral, *step.numbers, ndrange=step.ndrange)
+        else:
+            step.kernel(
+                arrays[i], arrays[j], arrays[k], neutral, *step.numbers, numworkgroups=step.groups, workgroupsize=32
+            )
+    return arrays[1]
+
+
+_known: dict[Any, tuple[_Plan, Any]] = {}
 
 
 def accumulate(
@@ -232,6 +266,12 @@ def accumulate(
 
     Without an axis `x` is taken as one row, as numpy does. The result has the shape of `x` and mk.reduce's dtype.
     Raises AxisError as numpy does."""
+    signature = None
+    if type(x) is Array and init is None and axis is not None and type(axis) is int:
+        signature = (op, x.dtype, x.shape, x.device, axis, exclusive, dtype)
+        known = _known.get(signature)
+        if known is not None:
+            return _execute(known[0], x, known[1])
     r._checked_operator(op, init, "accumulate")
     value = c.as_operand(x, "accumulate")
     r._check_kind(op, value.dtype)
@@ -244,16 +284,21 @@ def accumulate(
 
         out_type = normalize(dtype, "accumulate")
         acc = r._element_types("min", out_type)[0]
-    out = c.result_like(value.shape, out_type, value)
     if value.size == 0:
-        return out
+        return c.result_like(value.shape, out_type, value)
     neutral = init if op not in r.OPERATORS else r.identity(op, acc)
     if op not in r.OPERATORS:
         neutral = c.check_scalar(neutral, acc, "accumulate")
     shape = value.shape
     types = _Types(op, value.dtype, acc, out_type)
-    _scan(value, types, c.elements(shape[:at]), shape[at], c.elements(shape[at + 1 :]), neutral, bool(exclusive), out)
-    return out
+    sizes = c.elements(shape[:at]), shape[at], c.elements(shape[at + 1 :])
+    key = ("scan plan", types, sizes, bool(exclusive), value.device)
+    plan = c.cached(key, lambda: _plan(types, *sizes, bool(exclusive), value.device))
+    if signature is not None:
+        if len(_known) >= c._MOST_CACHED:
+            _known.clear()
+        _known[signature] = plan, neutral
+    return _execute(plan, value, neutral)
 
 
 def _cumulative(op: str, x: Any, axis: Any, dtype: Any, include_initial: bool, what: str) -> Array:

@@ -54,12 +54,13 @@ kernel void ki_compact(device ki_v* out, device const ki_t* x, device const ki_v
                        uint lane [[thread_index_in_simdgroup]]) {
     const ix first = (ix)group * chunk, last = min(first + chunk, length);
     ix place = (ix)places[group];
+    const uint below = (1u << lane) - 1;
     for (ix at = first; at < last; at += 32) {
         const ix i = at + lane;
         const bool found = i < last && ki_test(x[i]);
-        const uint before = simd_prefix_exclusive_sum((uint)found);
-        if (found) out[place + before] = KI_VALUE;
-        place += simd_sum((uint)found);
+        const uint votes = (uint)(simd_vote::vote_t)simd_ballot(found);
+        if (found) out[place + popcount(votes & below)] = KI_VALUE;
+        place += popcount(votes);
     }
 }
 kernel void ki_first(device ix* out, device const ki_t* x, constant ix& length, constant ix& chunk,

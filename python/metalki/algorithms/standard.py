@@ -64,7 +64,8 @@ float16, float32 = np.dtype(np.float16), np.dtype(np.float32)
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Array:
     """Numbers from `start` (included) to `stop` (not included) at distance `step`; from 0 to `start` without `stop`.
 
-    Without a dtype float32 for floats; for ints int32 where they fit, int64 else, as mk.array has it. Raises ArgumentError for a step of 0."""
+    Without a dtype float32 for floats; for ints int32 where they fit, int64 else, as mk.array has it.
+    Raises ArgumentError for a step of 0."""
     if stop is None:
         start, stop = 0, start
     if step == 0:
