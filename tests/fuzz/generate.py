@@ -83,7 +83,7 @@ def mutated(rng: random.Random, files: list[str]) -> str:
         elif kind == 5:
             text[at:end] = text[at:end][::-1]
         elif kind == 6:
-            text[at:end] = [grown(rng, rng.choice(list(GRAMMAR)), 5)]
+            text[at:end] = tokens(grown(rng, rng.choice(list(GRAMMAR)), 5))
         elif kind == 7 and at < len(text):
             text[at] = rng.choice(text)
         elif kind >= 9 and at < len(text):
@@ -95,8 +95,7 @@ def mutated(rng: random.Random, files: list[str]) -> str:
             count = rng.choice([1, 1, 3, 300])
             text[end:end] = [closed] * count
             text[at:at] = [opened] * count
-        if not text:
-            text = [" "]
+        text = [token for token in text if token] or [" "]
     return "".join(text)
 
 
