@@ -17,10 +17,12 @@
 #include "cache/records.hpp"
 #include "codegen/defined_behaviour.hpp"
 #include "codegen/function_constants.hpp"
+#include "codegen/function_pointers.hpp"
 #include "codegen/host_target.hpp"
 #include "codegen/kernel_module.hpp"
 #include "codegen/loader.hpp"
 #include "codegen/optimize.hpp"
+#include "codegen/precise_functions.hpp"
 #include "codegen/runtime_names.hpp"
 #include "codegen/synchronization_sites.hpp"
 #include "codegen/thread_context.hpp"
@@ -184,6 +186,8 @@ Specialization ParsedLibrary::optimized(std::size_t kernel, bool by_thread, std:
     llvm::Module& module = *out.kernel.module;
     apply_function_constants(module, parsed_.constants, parsed_.constant_symbols, constants);
     define_behaviour(module);
+    protect_precise_functions(module);
+    resolve_function_pointers(module);
     out.threadgroup_memory = place_threadgroup_variables(module);
     optimize(module, machine);
     refuse_recursion(module);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "llvm/IR/IRBuilder.h"
@@ -41,7 +42,57 @@ std::vector<llvm::GlobalVariable*> threadgroup_variables(llvm::Module& module) {
     return out;
 }
 
+// Stores `value`, part by part, at `address`.
+void store_parts(llvm::IRBuilder<>& builder, llvm::Constant& value, llvm::Value& address) {
+    llvm::Type* type = value.getType();
+    if (!type->isArrayTy() && !type->isStructTy()) {
+        builder.CreateStore(&value, &address);
+        return;
+    }
+    unsigned parts = type->isArrayTy() ? static_cast<unsigned>(type->getArrayNumElements()) : type->getStructNumElements();
+    for (unsigned i = 0; i < parts; ++i) {
+        store_parts(builder, *value.getAggregateElement(i), *builder.CreateConstInBoundsGEP2_32(type, &address, 0, i));
+    }
+}
+
+// Clang keeps the initialiser of `threadgroup float* p[2] = {a, b}` in a constant of static storage; addresses that each
+// threadgroup has for itself cannot stay there.
+void unpack_constants_with(llvm::GlobalVariable& variable) {
+    std::set<llvm::GlobalVariable*> holders;
+    std::vector<llvm::Constant*> open{&variable};
+    while (!open.empty()) {
+        llvm::Constant* constant = open.back();
+        open.pop_back();
+        for (llvm::User* user : constant->users()) {
+            if (auto* holder = llvm::dyn_cast<llvm::GlobalVariable>(user)) {
+                holders.insert(holder);
+            } else if (auto* expression = llvm::dyn_cast<llvm::Constant>(user)) {
+                open.push_back(expression);
+            }
+        }
+    }
+    for (llvm::GlobalVariable* holder : holders) {
+        llvm::convertUsersOfConstantsToInstructions({holder});
+        std::map<llvm::Function*, llvm::Value*> copies;
+        for (llvm::Use& use : llvm::make_early_inc_range(holder->uses())) {
+            auto* instruction = llvm::dyn_cast<llvm::Instruction>(use.getUser());
+            if (!instruction) {
+                continue;
+            }
+            llvm::Value*& copy = copies[instruction->getFunction()];
+            if (!copy) {
+                llvm::IRBuilder<> builder(&*instruction->getFunction()->getEntryBlock().getFirstInsertionPt());
+                copy = builder.CreateAlloca(holder->getValueType());
+                store_parts(builder, *holder->getInitializer(), *copy);
+            }
+            use.set(copy);
+        }
+        holder->setInitializer(llvm::UndefValue::get(holder->getValueType()));
+    }
+}
+
 void replace_variable(llvm::GlobalVariable& variable, std::size_t offset, llvm::FunctionCallee block_address) {
+    unpack_constants_with(variable);
     llvm::convertUsersOfConstantsToInstructions({&variable});
     std::map<llvm::Function*, llvm::Value*> addresses;
     for (llvm::Use& use : llvm::make_early_inc_range(variable.uses())) {

@@ -144,6 +144,18 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
+std::string nearest(std::string_view name, const std::vector<std::string_view>& candidates) {
+    std::string_view best;
+    std::size_t best_distance = std::max<std::size_t>(name.size() / 3, 2) + 1;
+    for (std::string_view candidate : candidates) {
+        if (auto distance = edit_distance(name, candidate); distance < best_distance) {
+            best = candidate;
+            best_distance = distance;
+        }
+    }
+    return std::string(best);
+}
+
 } // namespace
 
 AttributeClass classify_attribute(std::string_view name) {
@@ -160,17 +172,15 @@ AttributeClass classify_attribute(std::string_view name) {
 }
 
 std::string nearest_attribute(std::string_view name) {
-    std::string_view best;
-    std::size_t best_distance = std::max<std::size_t>(name.size() / 3, 2) + 1;
-    auto consider = [&](std::string_view candidate) {
-        if (auto distance = edit_distance(name, candidate); distance < best_distance) {
-            best = candidate;
-            best_distance = distance;
-        }
-    };
-    std::for_each(position_inputs.begin(), position_inputs.end(), consider);
-    std::for_each(msl_attributes.begin(), msl_attributes.end(), consider);
-    return std::string(best);
+    std::vector<std::string_view> known(position_inputs.begin(), position_inputs.end());
+    known.insert(known.end(), msl_attributes.begin(), msl_attributes.end());
+    return nearest(name, known);
+}
+
+std::string nearest_scalar_type(std::string_view name) {
+    static const std::vector<std::string_view> scalars = {"bool", "char",  "uchar", "short", "ushort", "int",   "uint",
+                                                          "long", "ulong", "half",  "float", "bfloat", "size_t"};
+    return nearest(name, scalars);
 }
 
 } // namespace metalki::compiler

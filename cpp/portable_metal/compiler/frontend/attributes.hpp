@@ -12,6 +12,8 @@ AttributeClass classify_attribute(std::string_view name);
 
 // The known attribute that `name` was probably meant to be, or an empty string.
 std::string nearest_attribute(std::string_view name);
+// The same for scalar types, which are keywords for Clang and never suggested by it.
+std::string nearest_scalar_type(std::string_view name);
 
 // Every MSL attribute travels through Clang as an annotation with this prefix.
 inline constexpr std::string_view annotation_prefix = "msl:";

@@ -83,6 +83,11 @@ std::vector<std::string> arguments_for(const Options& options, Purpose purpose) 
         "-Wno-missing-braces",
         "-Wno-return-type-c-linkage",
         "-Wno-bitwise-op-parentheses",
+        "-Wunused-variable",
+        "-Wuninitialized",
+        "-Wself-assign",
+        "-Wloop-analysis",
+        "-Wno-pragma-once-outside-header",
         "-D__METAL_VERSION__=" + version_macro(options.language_version),
     };
 

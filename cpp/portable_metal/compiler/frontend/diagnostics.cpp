@@ -1,11 +1,13 @@
 // Diagnostics with the user's own line and column.
 #include "frontend/diagnostics.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "clang/Basic/SourceManager.h"
 #include "llvm/ADT/SmallString.h"
 
+#include "frontend/attributes.hpp"
 #include "frontend/clang_invocation.hpp"
 
 namespace metalki::compiler {
@@ -46,6 +48,41 @@ std::string line_text(const clang::SourceManager& sources, clang::FileID file, u
     return buffer.take_until([](char c) { return c == '\n' || c == '\r'; }).str();
 }
 
+// '__storage_t<float, 4>' (aka 'metal::__storage<float, 4>::type') is the native vector inside of float4.
+std::string without_storage_types(std::string message) {
+    for (std::string_view known : {"__storage_t<", "__vector"}) {
+        for (std::size_t at = message.find(known); at != std::string::npos; at = message.find(known, at + 1)) {
+            std::size_t quote = message.find('\'', at);
+            std::size_t aka = message.find(" (aka '", at);
+            if (quote != std::string::npos && aka == quote + 1) {
+                message.erase(aka, message.find(')', aka) + 1 - aka);
+            }
+        }
+    }
+    replace_all(message, "__storage_t<", "vec<");
+    return message;
+}
+
+// 'float4' (aka 'float4') once, after both names have become the same.
+void drop_repeated_names(std::string& message) {
+    for (std::size_t at = message.find("' (aka '"); at != std::string::npos; at = message.find("' (aka '", at + 1)) {
+        std::size_t open = message.rfind('\'', at - 1);
+        std::size_t close = message.find("')", at + 8);
+        if (open != std::string::npos && close != std::string::npos &&
+            message.substr(open + 1, at - open - 1) == message.substr(at + 8, close - at - 8)) {
+            message.erase(at + 1, close + 2 - at - 1);
+        }
+    }
+}
+
+// A note about a function of the standard library that says something without its internals.
+bool explains_candidate(const std::string& message) {
+    bool says_why = message.find("not viable: ") != std::string::npos || message.find("ignored: ") != std::string::npos;
+    return message.starts_with("candidate") && says_why && message.find("__") == std::string::npos &&
+           message.find(", N>") == std::string::npos && message.find("substitution failure") == std::string::npos &&
+           message.find("metal::") == std::string::npos;
+}
+
 } // namespace
 
 std::string in_msl_terms(std::string message) {
@@ -66,6 +103,14 @@ std::string in_msl_terms(std::string message) {
         {"metal::_atomic", "atomic"},
         {"_Float16", "half"},
         {"__bf16", "bfloat"},
+        {"sizeof...(I) aka ", ""},
+        {"candidate function template not viable", "candidate function not viable"},
+        {"unsigned long long", "ulong"},
+        {"generic address space", "address space 'thread'"},
+        {"variable length array declaration cannot have 'static' storage duration",
+         "the length of a threadgroup array must be a constant"},
+        {"'#pragma clang fp'", "'#pragma METAL fp'"},
+        {"'#pragma float_control'", "'#pragma METAL fp'"},
         {"unsigned char", "uchar"},
         {"unsigned short", "ushort"},
         {"unsigned int", "uint"},
@@ -74,6 +119,7 @@ std::string in_msl_terms(std::string message) {
     for (const auto& [from, to] : terms) {
         replace_all(message, from, to);
     }
+    message = without_storage_types(std::move(message));
     // A static_assert of our own headers: the sentence is what matters.
     if (message.starts_with("static assertion failed due to requirement '")) {
         if (std::size_t sentence = message.rfind("': "); sentence != std::string::npos) {
@@ -93,6 +139,29 @@ std::string in_msl_terms(std::string message) {
             replace_all(message, plain, name);
             replace_all(message, "'" + name + "' (aka '" + name + "')", "'" + name + "'");
         }
+    }
+    for (const char* scalar : {"half", "bfloat", "float"}) {
+        for (char columns : {'2', '3', '4'}) {
+            for (char rows : {'2', '3', '4'}) {
+                std::string name = std::string(scalar) + columns + "x" + rows;
+                std::string plain = "matrix<" + std::string(scalar) + ", " + columns + ", " + rows + ">";
+                replace_all(message, "metal::" + plain, name);
+                replace_all(message, plain, name);
+            }
+        }
+    }
+    drop_repeated_names(message);
+    if (message.starts_with("call to '") && message.ends_with("' is ambiguous")) {
+        message += ": convert the arguments to one type";
+    }
+    if (constexpr std::string_view unknown = "unknown type name '"; message.starts_with(unknown) && message.ends_with("'")) {
+        std::string near =
+            nearest_scalar_type(std::string_view(message).substr(unknown.size(), message.size() - unknown.size() - 1));
+        message += near.empty() ? "" : "; did you mean '" + near + "'?";
+    }
+    if (message.ends_with("is not contextually convertible to 'bool'") && message.find("'bool") < message.size() - 8 &&
+        message.starts_with("value of type 'bool")) {
+        message += ": use all() or any()";
     }
     return message;
 }
@@ -116,16 +185,24 @@ void DiagnosticCollector::HandleDiagnostic(clang::DiagnosticsEngine::Level level
         clang::PresumedLoc place = sources.getPresumedLoc(spot);
         if (place.isValid()) {
             d.file = place.getFilename();
+            if (constexpr std::string_view given = "/metalki/user/"; d.file.starts_with(given)) {
+                d.file.erase(0, given.size()); // a header given as text
+            }
             d.line = place.getLine();
             d.column = place.getColumn();
             auto [file, offset] = sources.getDecomposedLoc(spot);
             d.source_line = line_text(sources, file, sources.getLineNumber(file, offset));
         }
     }
+    if (d.severity == Severity::note && d.message.find("/metalki/") != std::string::npos) {
+        return; // about the insides of a type of ours
+    }
     if (is_ours(d.file)) {
         if (d.severity == Severity::error) {
             misplaced_ = diagnostics_.size();
             diagnostics_.push_back(std::move(d));
+        } else if (d.severity == Severity::note && explains_candidate(d.message)) {
+            keep_candidate(std::move(d));
         }
         return;
     }
@@ -141,9 +218,52 @@ void DiagnosticCollector::HandleDiagnostic(clang::DiagnosticsEngine::Level level
     diagnostics_.push_back(std::move(d));
 }
 
+// Why a function of the standard library does not fit, told at the user's line: each reason once, and not too many.
+void DiagnosticCollector::keep_candidate(Diagnostic note) {
+    constexpr int most = 3;
+    int notes = 0;
+    for (auto d = diagnostics_.rbegin(); d != diagnostics_.rend(); ++d) {
+        if (d->severity != Severity::note) {
+            note.file = d->file;
+            note.line = d->line;
+            note.column = d->column;
+            note.source_line = d->source_line;
+            if (notes < most && d->severity == Severity::error) {
+                diagnostics_.push_back(std::move(note));
+            }
+            return;
+        }
+        if (d->message == note.message) {
+            return;
+        }
+        ++notes;
+    }
+}
+
+// Errors in our headers whose place in the source never came: the first of several says enough.
+std::vector<Diagnostic> DiagnosticCollector::take() {
+    auto placed = [](const Diagnostic& d) { return d.severity == Severity::error && !is_ours(d.file); };
+    bool any_placed = std::any_of(diagnostics_.begin(), diagnostics_.end(), placed);
+    std::erase_if(diagnostics_, [&](const Diagnostic& d) { return any_placed && is_ours(d.file); });
+    for (Diagnostic& d : diagnostics_) {
+        if (is_ours(d.file)) {
+            d.file = source_name;
+            d.line = d.column = 0;
+            d.source_line.clear();
+        }
+    }
+    return std::move(diagnostics_);
+}
+
 std::string DiagnosticCollector::text() const {
     std::string out;
+    bool any_placed = std::any_of(diagnostics_.begin(), diagnostics_.end(),
+                                  [](const Diagnostic& d) { return d.severity == Severity::error && !is_ours(d.file); });
     for (const Diagnostic& d : diagnostics_) {
+        if (is_ours(d.file)) {
+            out += any_placed ? "" : "error: " + d.message + "\n";
+            continue;
+        }
         if (d.line > 0) {
             out += d.file + ":" + std::to_string(d.line) + ":" + std::to_string(d.column) + ": ";
         }

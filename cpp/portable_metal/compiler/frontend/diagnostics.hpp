@@ -16,12 +16,14 @@ public:
 
     // Notes without a place in the user's text are dropped; everything else is kept in order.
     virtual ~DiagnosticCollector() = default;
-    std::vector<Diagnostic> take() { return std::move(diagnostics_); }
+    std::vector<Diagnostic> take();
     bool has_errors() const { return NumErrors > 0; }
     // file:line:col: severity: message, the line, a caret; one paragraph per diagnostic.
     std::string text() const;
 
 private:
+    void keep_candidate(Diagnostic note);
+
     static constexpr std::size_t none = ~std::size_t(0);
 
     std::vector<Diagnostic> diagnostics_;

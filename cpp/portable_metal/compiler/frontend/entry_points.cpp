@@ -27,6 +27,9 @@ std::string call_text(const KernelEntry& kernel) {
         case Parameter::Source::value:
             text += "metal::__value_slot" + slot;
             break;
+        case Parameter::Source::array:
+            text += "metal::__array_slots{c->arguments + " + std::to_string(p.slot) + "}";
+            break;
         case Parameter::Source::position:
             text += "t." + p.position + "()";
             break;
@@ -37,10 +40,9 @@ std::string call_text(const KernelEntry& kernel) {
 
 std::string entry_text(const KernelEntry& kernel, std::size_t index) {
     std::string call = call_text(kernel);
-    std::string text =
-        "extern \"C\" void " + thread_entry_name(index) +
-        "(const metal::__threadgroup_context* c, unsigned x, unsigned y, unsigned z) { metal::__lane_place t; " +
-        call + " }\n";
+    std::string text = "extern \"C\" void " + thread_entry_name(index) +
+                       "(const metal::__threadgroup_context* c, unsigned x, unsigned y, unsigned z) { metal::__lane_place t; " +
+                       call + " }\n";
     text += "extern \"C\" void " + threadgroup_entry_name(index) +
             "(const metal::__threadgroup_context* c) { const unsigned w = c->threads_in_this_threadgroup.x, "
             "h = c->threads_in_this_threadgroup.y, d = c->threads_in_this_threadgroup.z; "
@@ -48,8 +50,8 @@ std::string entry_text(const KernelEntry& kernel, std::size_t index) {
             "{ metal::__thread_place t{c, x, y, z}; " +
             call + " } }\n";
     for (const Parameter& p : kernel.parameters) {
-        if (!p.active_if.empty()) {
-            text += "extern \"C\" bool " + active_name(index, p.slot) + "() { return bool(" + p.active_if + "); }\n";
+        for (unsigned k = 0; !p.active_if.empty() && k < p.slots; ++k) {
+            text += "extern \"C\" bool " + active_name(index, p.slot + k) + "() { return bool(" + p.active_if + "); }\n";
         }
     }
     return text;

@@ -63,6 +63,8 @@ private:
     void add_kernel(clang::FunctionDecl* function, const std::string& name);
     void describe_parameter(clang::ParmVarDecl& parameter, KernelEntry& entry);
     void describe_argument(clang::ParmVarDecl& parameter, KernelEntry& entry);
+    std::pair<clang::QualType, unsigned> array_of_objects(clang::QualType type) const;
+    std::string unsupported(const clang::ParmVarDecl& parameter) const;
     void check_position_input(clang::ParmVarDecl& parameter, llvm::StringRef attribute);
     void assign_indices(clang::FunctionDecl& function, KernelEntry& entry);
     template <unsigned N> clang::SemaBase::SemaDiagnosticBuilder error(clang::SourceLocation at, const char (&text)[N]) {
@@ -91,6 +93,14 @@ bool Collector::VisitVarDecl(clang::VarDecl* variable) {
     }
     entry.info.index = static_cast<unsigned>(index);
     entry.info.type = describe_type(context_, variable->getType());
+    if (variable->hasInit()) {
+        error(variable->getLocation(), "function constant '%0' cannot have an initializer: its value is given with the kernel")
+            << entry.info.name;
+    }
+    if (entry.info.type.kind != TypeKind::scalar && entry.info.type.kind != TypeKind::vector) {
+        error(variable->getLocation(), "function constant '%0' must be a scalar or a vector") << entry.info.name;
+        return true;
+    }
     auto [other, is_new] = constant_indices_.emplace(index, entry.info.name);
     if (!is_new) {
         error(attribute->getLocation(), "duplicate 'function_constant' index '%0': '%1' has it already")
@@ -120,11 +130,7 @@ bool Collector::VisitFunctionDecl(clang::FunctionDecl* function) {
         for (const auto* attribute : declaration->specific_attrs<clang::AnnotateAttr>()) {
             if (attribute->getAnnotation() == "msl:host_name" && attribute->args_size() > 0) {
                 if (std::string name = annotation_text(*attribute); !name.empty()) {
-                    bool known = std::any_of(table.kernels.begin(), table.kernels.end(),
-                                             [&](const KernelEntry& k) { return k.info.name == name; });
-                    if (!known) {
-                        add_kernel(function, name);
-                    }
+                    add_kernel(function, name);
                     named = true;
                 }
             }
@@ -137,6 +143,20 @@ bool Collector::VisitFunctionDecl(clang::FunctionDecl* function) {
 }
 
 void Collector::add_kernel(clang::FunctionDecl* function, const std::string& name) {
+    auto other =
+        std::find_if(table.kernels.begin(), table.kernels.end(), [&](const KernelEntry& k) { return k.info.name == name; });
+    if (other != table.kernels.end()) {
+        bool same = other->declaration->getCanonicalDecl() == function->getCanonicalDecl();
+        std::string qualified = function->getQualifiedNameAsString();
+        if (!same && name != qualified && name == function->getNameAsString()) {
+            add_kernel(function, qualified); // kernels of one name in different namespaces
+        } else if (!same) {
+            error(function->getLocation(), "two kernels have the name '%0': give one of them another [[host_name]]") << name;
+            sema_.Diag(other->declaration->getLocation(),
+                       sema_.getDiagnostics().getCustomDiagID(clang::DiagnosticsEngine::Note, "the other one is here"));
+        }
+        return;
+    }
     KernelEntry entry;
     entry.declaration = function;
     entry.info.name = name;
@@ -148,12 +168,38 @@ void Collector::add_kernel(clang::FunctionDecl* function, const std::string& nam
             entry.info.max_total_threads = static_cast<unsigned>(threads);
         }
     }
+    for (const clang::ParmVarDecl* parameter : function->parameters()) {
+        if (std::string what = unsupported(*parameter); !what.empty()) {
+            auto id = sema_.getDiagnostics().getCustomDiagID(
+                clang::DiagnosticsEngine::Warning,
+                "kernel '%0' is left out: its parameter '%1' is %2, which is not supported on this device");
+            sema_.Diag(parameter->getLocation(), id) << name << parameter->getNameAsString() << what;
+            return;
+        }
+    }
     vector_inputs_.clear();
     for (clang::ParmVarDecl* parameter : function->parameters()) {
         describe_parameter(*parameter, entry);
     }
     assign_indices(*function, entry);
     table.kernels.push_back(std::move(entry));
+}
+
+// What keeps a kernel from running although it compiles, or an empty string.
+std::string Collector::unsupported(const clang::ParmVarDecl& parameter) const {
+    for (const char* attribute : {"stage_in", "imageblock", "imageblock_data", "payload"}) {
+        if (annotation(parameter, attribute)) {
+            return std::string("[[") + attribute + "]]";
+        }
+    }
+    const clang::CXXRecordDecl* type = parameter.getType().getNonReferenceType()->getAsCXXRecordDecl();
+    for (const char* name :
+         {"visible_function_table", "intersection_function_table", "acceleration_structure", "imageblock", "command_buffer"}) {
+        if (type && type->getName() == name) {
+            return std::string(name[0] == 'i' || name[0] == 'a' ? "an " : "a ") + name;
+        }
+    }
+    return {};
 }
 
 void Collector::describe_parameter(clang::ParmVarDecl& parameter, KernelEntry& entry) {
@@ -207,6 +253,8 @@ void Collector::describe_argument(clang::ParmVarDecl& parameter, KernelEntry& en
     argument.name = parameter.getNameAsString();
     Parameter how;
     how.slot = static_cast<unsigned>(entry.info.arguments.size());
+    auto [element, count] = array_of_objects(type);
+    type = count > 0 ? element : type;
     clang::QualType pointee = type->getPointeeType();
     if (!pointee.isNull()) {
         how.source = type->isReferenceType() ? Parameter::Source::reference : Parameter::Source::pointer;
@@ -241,8 +289,30 @@ void Collector::describe_argument(clang::ParmVarDecl& parameter, KernelEntry& en
     if (const auto* condition = annotation(parameter, "function_constant")) {
         how.active_if = annotation_text(*condition);
     }
-    entry.info.arguments.push_back(std::move(argument));
+    if (count > 0) { // one argument for each element: their indices follow each other
+        how.source = Parameter::Source::array;
+        how.slots = count;
+        for (unsigned i = 0; i < count; ++i) {
+            Argument part = argument;
+            part.name += "[" + std::to_string(i) + "]";
+            entry.info.arguments.push_back(std::move(part));
+        }
+    } else {
+        entry.info.arguments.push_back(std::move(argument));
+    }
     entry.parameters.push_back(std::move(how));
+}
+
+// Element type and length of array<T, N>, if its elements are textures or samplers; otherwise the length is 0.
+std::pair<clang::QualType, unsigned> Collector::array_of_objects(clang::QualType type) const {
+    const auto* array = llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(type->getAsCXXRecordDecl());
+    if (!array || array->getName() != "array" || array->getTemplateArgs().size() != 2) {
+        return {};
+    }
+    clang::QualType element = array->getTemplateArgs()[0].getAsType();
+    TypeKind kind = describe_type(context_, element).kind;
+    bool is_object = kind == TypeKind::texture || kind == TypeKind::sampler;
+    return {element, is_object ? static_cast<unsigned>(array->getTemplateArgs()[1].getAsIntegral().getZExtValue()) : 0};
 }
 
 // Arguments without an index take the next one that no argument of their kind claims explicitly, as Metal does.
@@ -258,35 +328,49 @@ void Collector::assign_indices(clang::FunctionDecl& function, KernelEntry& entry
                                      {"sampler", 16, "samplers"}};
     std::map<ArgumentKind, std::map<int, std::string>> claimed;
     std::vector<std::size_t> open;
-    std::size_t slot = 0;
     for (std::size_t i = 0; i < entry.parameters.size(); ++i) {
-        if (entry.parameters[i].source == Parameter::Source::position) {
+        const Parameter& how = entry.parameters[i];
+        if (how.source == Parameter::Source::position) {
             continue;
         }
-        Argument& argument = entry.info.arguments[slot];
+        ArgumentKind kind_of = entry.info.arguments[how.slot].kind;
+        const Kind& kind = kinds[static_cast<int>(kind_of)];
         clang::ParmVarDecl& parameter = *function.getParamDecl(static_cast<unsigned>(i));
-        const Kind& kind = kinds[static_cast<int>(argument.kind)];
+        for (const Kind& other : kinds) {
+            if (const auto* wrong = &other == &kind ? nullptr : annotation(parameter, other.attribute)) {
+                error(wrong->getLocation(), "parameter '%0' takes a '%1' index, not a '%2' index")
+                    << parameter.getNameAsString() << kind.attribute << other.attribute;
+            }
+        }
         const auto* attribute = annotation(parameter, kind.attribute);
         if (!attribute) {
-            open.push_back(slot++);
+            for (unsigned k = 0; k < how.slots; ++k) {
+                open.push_back(how.slot + k);
+            }
             continue;
         }
-        int index = annotation_number(context_, *attribute);
-        if (index < 0 || index >= static_cast<int>(kind.limit)) {
-            error(attribute->getLocation(),
-                  "'%0' attribute index %1 of parameter '%2' is out of range: a kernel has at most %3 %4, "
-                  "0 to %5")
-                << kind.attribute << index << argument.name << kind.limit << kind.plural << (kind.limit - 1);
-        } else {
-            bool optional = !entry.parameters[i].active_if.empty();
-            auto [other, is_new] = claimed[argument.kind].emplace(index, argument.name);
-            if (!is_new && !optional) {
+        if (attribute->args_size() == 0) {
+            error(attribute->getLocation(), "'%0' takes an index: [[%0(n)]]") << kind.attribute;
+            continue;
+        }
+        int first = annotation_number(context_, *attribute);
+        for (unsigned k = 0; k < how.slots; ++k) {
+            Argument& argument = entry.info.arguments[how.slot + k];
+            int index = first + static_cast<int>(k);
+            if (first < 0 || index >= static_cast<int>(kind.limit)) {
+                error(attribute->getLocation(),
+                      "'%0' attribute index %1 of parameter '%2' is out of range: a kernel has at most %3 %4, "
+                      "0 to %5")
+                    << kind.attribute << index << argument.name << kind.limit << kind.plural << (kind.limit - 1);
+                break;
+            }
+            auto [other, is_new] = claimed[kind_of].emplace(index, argument.name);
+            if (!is_new && how.active_if.empty()) {
                 error(attribute->getLocation(), "'%0' attribute index '%1' of parameter '%2' is taken by '%3' already")
                     << kind.attribute << index << argument.name << other->second;
             }
             argument.index = static_cast<unsigned>(index);
         }
-        ++slot;
     }
     for (std::size_t free_slot : open) {
         Argument& argument = entry.info.arguments[free_slot];

@@ -12,10 +12,11 @@ namespace metalki::compiler {
 
 // How one parameter of a kernel gets its value.
 struct Parameter {
-    enum class Source { pointer, reference, value, position };
+    enum class Source { pointer, reference, value, array, position };
     Source source = Source::position;
     std::string position;  // attribute name of a position input
     unsigned slot = 0;     // argument slot otherwise
+    unsigned slots = 1;    // more than one for an array of textures or samplers
     std::string active_if; // condition text of [[function_constant(...)]]
 };
 

@@ -2,6 +2,7 @@
 #include "frontend/parse.hpp"
 
 #include <functional>
+#include <set>
 
 #include "clang/AST/ASTConsumer.h"
 #include "clang/AST/Mangle.h"
@@ -18,6 +19,7 @@
 #include "frontend/diagnostics.hpp"
 #include "frontend/entry_points.hpp"
 #include "frontend/kernel_table.hpp"
+#include "frontend/pragmas.hpp"
 #include "frontend/precompiled_header.hpp"
 #include "frontend/repairs.hpp"
 #include "frontend/semantic_checks.hpp"
@@ -99,6 +101,7 @@ protected:
         clang::Preprocessor& preprocessor = instance.getPreprocessor();
         clang::Parser parser(preprocessor, sema, /*SkipFunctionBodies=*/false); // first: it registers the pragma handlers
         sema.Initialize();
+        add_metal_pragmas(preprocessor);
         preprocessor.EnterMainSourceFile();
         if (auto* external = sema.getASTContext().getExternalSource()) {
             external->StartTranslationUnit(&sema.getASTConsumer());
@@ -116,7 +119,7 @@ private:
         do {
             preprocessor.Lex(tokens.emplace_back());
         } while (tokens.back().isNot(clang::tok::eof));
-        tokens = rewrite_msl_tokens(preprocessor, std::move(tokens), repairs_);
+        tokens = rewrite_msl_tokens(preprocessor, std::move(tokens), repairs_, says_thread_);
         auto owned = std::make_unique<clang::Token[]>(tokens.size());
         std::copy(tokens.begin(), tokens.end(), owned.get());
         preprocessor.EnterTokenStream(std::move(owned), static_cast<unsigned>(tokens.size()), /*DisableMacroExpansion=*/true,
@@ -152,7 +155,7 @@ private:
         sema.PerformPendingInstantiations(); // checks look into templates as well
         std::vector<clang::Decl*> declarations = users_declarations();
         table_ = collect_kernels(sema, declarations);
-        check_msl_rules(sema, declarations);
+        check_msl_rules(sema, declarations, says_thread_);
         if (sema.getDiagnostics().hasErrorOccurred()) {
             return;
         }
@@ -189,8 +192,8 @@ private:
         for (KernelEntry& kernel : table_.kernels) {
             auto& slots = out_.conditional_slots.emplace_back();
             for (const Parameter& p : kernel.parameters) {
-                if (!p.active_if.empty()) {
-                    slots.push_back(p.slot);
+                for (unsigned k = 0; !p.active_if.empty() && k < p.slots; ++k) {
+                    slots.push_back(p.slot + k);
                 }
             }
             out_.functions.push_back(std::move(kernel.info));
@@ -215,6 +218,7 @@ private:
     const Repairs& repairs_;
     Recorder* recorder_ = nullptr;
     KernelTable table_;
+    std::set<unsigned> says_thread_;
     std::vector<clang::Token> entry_tokens_; // the preprocessor keeps a reference
 };
 
@@ -238,7 +242,7 @@ ParsedSource parse_once(std::string_view source, const Options& options, const s
 } // namespace
 
 ParsedSource parse_source(std::string_view source, const Options& options) {
-    constexpr int max_rounds = 5;
+    constexpr int max_rounds = 8;
     std::shared_ptr<const std::string> prefix = precompiled_prefix(options);
     Repairs repairs;
     for (int round = 1;; ++round) {

@@ -1,8 +1,11 @@
-// Recognises the two repairable errors by their diagnostic numbers and source ranges.
+// Recognises repairable errors by their diagnostic numbers and source ranges.
 #include "frontend/repairs.hpp"
 
+#include "clang/AST/ASTDiagnostic.h"
 #include "clang/Basic/DiagnosticSema.h"
 #include "llvm/ADT/SmallString.h"
+
+#include "frontend/rewriter.hpp"
 
 namespace metalki::compiler {
 namespace {
@@ -13,17 +16,51 @@ void wrap(const clang::CharSourceRange& range, std::map<unsigned, int>& begin, s
     end[range.getEnd().getRawEncoding()] = 1;
 }
 
-bool between_half_and_bfloat(const clang::Diagnostic& info) {
+llvm::SmallString<256> text_of(const clang::Diagnostic& info) {
     llvm::SmallString<256> text;
     info.FormatDiagnostic(text);
-    llvm::StringRef message(text);
-    return message.contains("_Float16") && message.contains("__bf16");
+    return text;
+}
+
+bool between_half_and_bfloat(const clang::Diagnostic& info) {
+    llvm::SmallString<256> text = text_of(info);
+    return text.str().contains("_Float16") && text.str().contains("__bf16");
 }
 
 } // namespace
 
+// "no member named 'xy' in 'vec<float, 4>'": one name, a member here and a swizzle there.
+void RepairCollector::note_member_error(const clang::Diagnostic& info) {
+    llvm::SmallString<256> text = text_of(info);
+    auto [before, rest] = text.str().split('\'');
+    auto [name, type] = rest.split('\'');
+    unsigned at = info.getLocation().getRawEncoding();
+    if (name == "__g" || name == "__l") {
+        if (!repairs_.swizzles.count(at)) {
+            repairs_.members.insert(at);
+        }
+    } else if (type.contains("vec<") && name.size() > 1 && !rewriting::swizzle_indices(name).empty() &&
+               !repairs_.members.count(at)) {
+        repairs_.swizzles.insert(at);
+    }
+}
+
+// "no known conversion from 'const char[4]' to 'const __global_host char *'": in MSL literals are in the constant space.
+void RepairCollector::note_literals(const clang::Diagnostic& info) {
+    llvm::SmallString<256> text = text_of(info);
+    if (!text.str().contains("'const char[") || !text.str().contains("__global_host char *")) {
+        return;
+    }
+    for (const clang::CharSourceRange& range : info.getRanges()) {
+        repairs_.constant_texts.insert(range.getBegin().getRawEncoding());
+    }
+}
+
 void RepairCollector::HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clang::Diagnostic& info) {
     DiagnosticCollector::HandleDiagnostic(level, info);
+    if (level >= clang::DiagnosticsEngine::Error) {
+        space_deduced_ = false;
+    }
     switch (info.getID()) {
     case clang::diag::err_typecheck_cond_incompatible_operands:
         for (const clang::CharSourceRange& operand : info.getRanges().take_front(2)) {
@@ -35,6 +72,28 @@ void RepairCollector::HandleDiagnostic(clang::DiagnosticsEngine::Level level, co
     case clang::diag::err_typecheck_convert_incompatible:
         if (info.getNumRanges() > 0 && between_half_and_bfloat(info)) {
             wrap(info.getRanges().back(), repairs_.widen_begin, repairs_.widen_end);
+        }
+        note_literals(info);
+        break;
+    case clang::diag::note_ovl_candidate_bad_conv:
+        note_literals(info);
+        break;
+    case clang::diag::err_no_member:
+    case clang::diag::err_no_member_suggest:
+    case clang::diag::err_no_member_template:
+    case clang::diag::err_no_member_template_suggest:
+        note_member_error(info);
+        break;
+    case clang::diag::note_constexpr_access_inactive_union_member:
+        repairs_.constant_components.insert(info.getLocation().getRawEncoding());
+        break;
+    case clang::diag::err_as_qualified_auto_decl:
+    case clang::diag::err_attribute_address_multiple_qualifiers:
+        space_deduced_ = true;
+        break;
+    case clang::diag::note_function_template_spec_here:
+        if (space_deduced_) {
+            repairs_.calls_by_value.insert(info.getLocation().getRawEncoding());
         }
         break;
     default:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "clang/Basic/Diagnostic.h"
 
@@ -15,6 +16,14 @@ struct Repairs {
     std::map<unsigned, int> load_begin, load_end;
     // half <-> bfloat conversions: metal::__widen( ) goes through float.
     std::map<unsigned, int> widen_begin, widen_end;
+    // Names such as `xy`: members of the program's own types, or swizzles although the program has members of that name.
+    std::set<unsigned> members, swizzles;
+    // First tokens of expressions like `v.x` that are constant expressions: metal::vec has a function for those.
+    std::set<unsigned> constant_components;
+    // Calls whose template parameter took the address space of an argument along: the arguments are copied first.
+    std::set<unsigned> calls_by_value;
+    // String literals that are to be constant char pointers: metal::__text( ).
+    std::set<unsigned> constant_texts;
 
     bool operator==(const Repairs&) const = default;
 };
@@ -27,7 +36,10 @@ public:
     const Repairs& repairs() const { return repairs_; }
 
 private:
+    void note_member_error(const clang::Diagnostic& info);
+    void note_literals(const clang::Diagnostic& info);
     Repairs repairs_;
+    bool space_deduced_ = false; // the last error came from a template parameter that holds an address space
 };
 
 } // namespace metalki::compiler

@@ -35,6 +35,7 @@ struct MemberFunction {
     std::vector<std::string> spaces;      // where `this` may point to; empty: anywhere
     std::string text;                     // declaration and body without address spaces
     bool is_template = false;
+    bool result_in_space = false; // returns a pointer or a reference into a named address space
 
     bool serves_every_space() const {
         return spaces.empty() || std::find(spaces.begin(), spaces.end(), "thread") != spaces.end();
@@ -62,8 +63,10 @@ public:
     Rewriter(clang::Preprocessor& preprocessor, std::vector<Token> tokens)
         : pp_(preprocessor), in_(std::move(tokens)), partner_(in_.size(), none) {}
 
+    void match_brackets(); // first of all
     std::vector<Token> run();
     void apply(const Repairs& repairs);
+    const std::set<unsigned>& says_thread() const { return says_thread_; }
 
 private:
     // tokens
@@ -86,12 +89,12 @@ private:
     void remove_range(std::size_t begin, std::size_t end);
 
     // structure
-    void match_brackets();
     void collect_declared_swizzles();
     std::size_t skip_angles(std::size_t i) const;
     std::size_t after_template_head(std::size_t i) const;
     ScopeKind classify_brace(std::size_t brace) const;
     bool opens_lambda_body(std::size_t brace) const;
+    bool defines_type(std::size_t brace) const;
     bool is_address_space(std::size_t i) const;
     std::size_t variable_name_after(std::size_t i) const;
     Scope& scope() { return scopes_.back(); }
@@ -105,9 +108,19 @@ private:
     void array_parameter_to_pointer(std::size_t i);
     std::size_t rewrite_literal(std::size_t i);
     std::size_t rewrite_swizzle(std::size_t i);
+    std::size_t end_of_accesses(std::size_t i) const;
+    bool is_assigned(std::size_t i) const;
+    std::vector<Token> access(StringRef function, const std::vector<int>& components, SourceLocation at) const;
+    void make_component_constant(std::size_t i);
+    void make_text_constant(std::size_t i);
+    void copy_arguments(std::size_t i);
+    bool hoists_attribute(std::size_t i) const;
+    std::size_t after_dimensions(std::size_t i) const;
     std::size_t rewrite_keyword(std::size_t i);
     void note_member_function(std::size_t i);
     void resolve_members();
+    void say_which_objects(const MemberFunction& function);
+    void return_into_space(const MemberFunction& function);
     void drop_duplicate_members(std::vector<MemberFunction>& functions);
     void dispatch_by_space(std::vector<MemberFunction>& functions, std::set<std::string>& dispatched);
     std::vector<Token> lex(StringRef text) const;
@@ -120,7 +133,9 @@ private:
     std::vector<std::size_t> partner_; // of each bracket
     std::unordered_map<std::size_t, Edit> edits_;
     std::vector<Scope> scopes_{Scope{}};
-    std::set<std::string> declared_swizzles_; // names such as `xy` that the source gives to members of its own
+    std::set<unsigned> says_thread_;                    // tokens behind the word `thread`
+    std::set<unsigned> known_members_, known_swizzles_; // places that a first parse decided
+    std::set<std::string> declared_swizzles_;           // names such as `xy` that the source gives to members of its own
 };
 
 } // namespace metalki::compiler::rewriting

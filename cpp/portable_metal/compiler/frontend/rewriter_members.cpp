@@ -1,4 +1,5 @@
 // Member functions that MSL overloads by the address space of `this`.
+#include "frontend/attributes.hpp"
 #include "frontend/rewriter.hpp"
 
 #include "clang/Basic/SourceManager.h"
@@ -92,8 +93,58 @@ void Rewriter::note_member_function(std::size_t i) {
             function.text += spelling(in_[t]) + " ";
         }
     }
+    for (std::size_t t = head; t < first; ++t) {
+        function.result_in_space |= is_address_space(t);
+    }
+    function.result_in_space &= in_[first - 1].isOneOf(tok::star, tok::amp);
+    return_into_space(function);
     scope().members[key].push_back(std::move(function));
     scope().spaces.clear();
+}
+
+// The body of a function for objects in one named space: there `this` points into it, and so may the result.
+void Rewriter::return_into_space(const MemberFunction& function) {
+    if (function.spaces.size() != 1 || function.serves_every_space()) {
+        return;
+    }
+    auto helper = [&](StringRef suffix, SourceLocation at) {
+        return std::vector<Token>{word("metal", at), punctuation(tok::coloncolon, at),
+                                  word("__in_" + function.spaces.front() + suffix.str(), at), punctuation(tok::l_paren, at)};
+    };
+    bool reference = in_[function.name - 1].is(tok::amp);
+    for (std::size_t t = function.parameters; t < function.end; ++t) {
+        SourceLocation at = in_[t].getLocation();
+        bool captured = is(t - 1, tok::l_square) || is(t + 1, tok::r_square);
+        if (is(t, tok::kw_this) && !captured) {
+            std::vector<Token> cast = helper("", at);
+            cast.push_back(in_[t]);
+            cast.push_back(punctuation(tok::r_paren, at));
+            replace(t, std::move(cast));
+        } else if (is(t, tok::kw_return) && function.result_in_space && !is(t + 1, tok::semi)) {
+            std::size_t stop = t + 1;
+            while (stop < function.end && !is(stop, tok::semi)) {
+                stop = in_[stop].isOneOf(tok::l_paren, tok::l_square, tok::l_brace) && partner_[stop] != none
+                           ? partner_[stop] + 1
+                           : stop + 1;
+            }
+            insert_before(t + 1, helper(reference ? "_reference" : "", at));
+            insert_before(stop, {punctuation(tok::r_paren, at)});
+        }
+    }
+}
+
+// Tells semantic_checks in which spaces objects may be that this function is called on.
+void Rewriter::say_which_objects(const MemberFunction& function) {
+    std::string spaces;
+    for (const std::string& space : function.spaces) {
+        spaces += space + " ";
+    }
+    SourceLocation at = in_[function.begin].getLocation();
+    std::vector<Token> out;
+    append_attribute(out, "annotate",
+                     {string(std::string(annotation_prefix) + "object", at), punctuation(tok::comma, at), string(spaces, at)},
+                     at);
+    insert_before(function.name, out);
 }
 
 // Members that differ only in the space of `this` have one signature for Clang, whose `this` is a generic pointer.
@@ -103,11 +154,14 @@ void Rewriter::resolve_members() {
         bool one_signature_twice =
             functions.size() > 1 &&
             std::any_of(functions.begin(), functions.end(), [](const MemberFunction& f) { return !f.spaces.empty(); });
-        if (!one_signature_twice) {
-            continue; // a real redefinition is Clang's to report
+        if (!one_signature_twice) { // a real redefinition is Clang's to report
+            if (functions.size() == 1 && !functions.front().spaces.empty()) {
+                say_which_objects(functions.front());
+            }
+            continue;
         }
         bool all_alike = std::all_of(functions.begin(), functions.end(), [&](const MemberFunction& f) {
-            return f.is_template || f.text == functions.front().text;
+            return f.is_template || (f.text == functions.front().text && !f.result_in_space);
         });
         bool is_constructor =
             functions.front().name == functions.front().begin ||

@@ -11,6 +11,12 @@ bool is_assignment(const Token& t) {
            t.isOneOf(tok::lesslessequal, tok::greatergreaterequal, tok::plusplus, tok::minusminus);
 }
 
+bool takes_expression(StringRef attribute) {
+    return llvm::is_contained({"buffer", "texture", "sampler", "threadgroup", "id", "function_constant", "host_name",
+                               "max_total_threads_per_threadgroup", "required_threads_per_threadgroup"},
+                              attribute);
+}
+
 } // namespace
 
 std::size_t Rewriter::rewrite_attributes(std::size_t i) {
@@ -35,8 +41,34 @@ std::size_t Rewriter::rewrite_attributes(std::size_t i) {
     for (std::size_t k = i; k <= partner_[i]; ++k) {
         remove(k);
     }
-    replace(i, std::move(out));
+    if (hoists_attribute(i)) {
+        insert_before(after_template_head(scope().statement), out);
+    } else if (std::size_t behind = after_dimensions(partner_[i] + 1); behind > partner_[i] + 1) {
+        insert_before(behind, out); // float clip [[clip_distance]] [2]
+    } else {
+        replace(i, std::move(out));
+    }
     return partner_[i] + 1;
+}
+
+// The index behind `[n][m]`.
+std::size_t Rewriter::after_dimensions(std::size_t i) const {
+    while (is(i, tok::l_square) && !is(i + 1, tok::l_square) && partner_[i] != none) {
+        i = partner_[i] + 1;
+    }
+    return i;
+}
+
+// Behind the name or the parameters of a function Clang takes standard attributes only.
+bool Rewriter::hoists_attribute(std::size_t i) const {
+    bool outside = scopes_.back().kind == ScopeKind::namespace_ || scopes_.back().kind == ScopeKind::class_;
+    if (!outside || scopes_.back().parentheses > 0 || i == 0) {
+        return false;
+    }
+    std::size_t after = partner_[i] + 1;
+    bool behind_name = !name(i - 1).empty() && is(after, tok::l_paren);
+    bool behind_parameters = in_[i - 1].is(tok::r_paren) && (is(after, tok::l_brace) || is(after, tok::semi));
+    return behind_name || (behind_parameters && scopes_.back().kind == ScopeKind::namespace_);
 }
 
 void Rewriter::rewrite_attribute(std::size_t begin, std::size_t end, std::vector<Token>& out) {
@@ -51,8 +83,9 @@ void Rewriter::rewrite_attribute(std::size_t begin, std::size_t end, std::vector
     std::vector<Token> arguments{string(std::string(annotation_prefix) + attribute, at)};
     if (is(begin + 1, tok::l_paren) && begin + 2 < end - 1) {
         arguments.push_back(punctuation(tok::comma, at));
-        if (attribute == "function_constant" && on_parameter) {
-            // The condition is no constant expression for Clang: it is evaluated when the kernel is specialised.
+        if ((attribute == "function_constant" && on_parameter) || !takes_expression(attribute)) {
+            // A condition is no constant expression for Clang: it is evaluated when the kernel is specialised. Other
+            // attributes take names that mean nothing here.
             std::string text;
             for (std::size_t k = begin + 2; k < end - 1; ++k) {
                 text += spelling(in_[k]) + " ";
@@ -105,10 +138,17 @@ std::size_t Rewriter::rewrite_address_space(std::size_t i) {
     if (is_method_qualifier(i)) {
         scope().spaces.push_back(space.str());
         remove(i);
+        bool is_const = in_[i - 1].is(tok::kw_const) || in_[i + 1].is(tok::kw_const);
+        if (space == "constant" && !is_const) {
+            replace(i, {word("const", in_[i].getLocation())}); // nobody writes to constant memory
+        }
         return i + 1;
     }
     SourceLocation at = in_[i].getLocation();
     std::vector<Token> out;
+    if (space == "thread") {
+        says_thread_.insert(in_[i + 1].getLocation().getRawEncoding());
+    }
     if (space == "constant" && !is(i + 1, tok::kw_const) && !(i > 0 && in_[i - 1].is(tok::kw_const))) {
         out.push_back(word("const", at));
     }
@@ -119,12 +159,17 @@ std::size_t Rewriter::rewrite_address_space(std::size_t i) {
         append_attribute(out, attribute, {}, at);
     }
     bool is_parameter = scope().parentheses > 0;
-    if (space == "threadgroup" && !is_parameter && scope().kind != ScopeKind::class_ && variable_name_after(i) != none) {
+    bool is_pointer_variable = i > 0 && in_[i - 1].is(tok::star) && is(i + 1, tok::identifier) &&
+                               in_[i + 2].isOneOf(tok::semi, tok::equal, tok::l_square, tok::comma);
+    bool is_variable = variable_name_after(i) != none || is_pointer_variable;
+    if (space == "threadgroup" && !is_parameter && scope().kind != ScopeKind::class_ && is_variable) {
         append_attribute(out, "section", {string(threadgroup_section, at)}, at);
     }
     replace(i, std::move(out));
     if (is_parameter) {
         array_parameter_to_pointer(i);
+    } else if (is_pointer_variable && scope().kind == ScopeKind::function && space != "thread" && space != "device") {
+        insert_before(scope().statement, {word("static", at)});
     } else if (space == "threadgroup" || space == "constant") {
         make_static_if_local(i);
     }
@@ -148,7 +193,8 @@ void Rewriter::make_static_if_local(std::size_t i) {
             return;
         }
     }
-    insert_before(statement, {word("static", in_[statement].getLocation())});
+    bool attribute_first = in_[statement].is(tok::kw_alignas) || in_[statement].is(tok::l_square);
+    insert_before(attribute_first ? i : statement, {word("static", in_[statement].getLocation())});
 }
 
 // `threadgroup T a[N][M]` as a parameter is a pointer `T (*a)[M]` in the same space, not one to generic memory.
@@ -206,10 +252,64 @@ std::size_t Rewriter::rewrite_literal(std::size_t i) {
         replace(i, {literal(tok::numeric_constant, text + "f", at)});
         return i + 1;
     }
+    if (last == 'q' || last == 'Q' || last == 'i' || last == 'w' || last == 'd' || last == 'D') {
+        error(i, std::string("invalid suffix '") + last + "' on floating constant");
+        replace(i, {literal(tok::numeric_constant, "0.0f", at)});
+        return i + 1;
+    }
     if (last == 'l' || last == 'L') {
         error(i, "'long double' literals are not supported in Metal");
     }
     return none;
+}
+
+// `i` is a member name; the index behind the components and subscripts that follow it.
+std::size_t Rewriter::end_of_accesses(std::size_t i) const {
+    std::size_t k = i + 1;
+    while (k < in_.size()) {
+        if (is(k, tok::l_square) && partner_[k] != none) {
+            k = partner_[k] + 1;
+        } else if (is(k, tok::period) && !swizzle_indices(name(k + 1)).empty()) {
+            k += 2;
+        } else {
+            break;
+        }
+    }
+    return k;
+}
+
+// Whether the vector whose swizzle is named at `i` changes.
+bool Rewriter::is_assigned(std::size_t i) const {
+    if (is_assignment(in_[end_of_accesses(i)])) {
+        return true;
+    }
+    for (std::size_t k = i - 1; k-- > 0;) { // ++v.xy: the operator stands before the whole postfix expression
+        if (in_[k].isOneOf(tok::r_paren, tok::r_square) && partner_[k] != none) {
+            k = partner_[k];
+        } else if (in_[k].isOneOf(tok::plusplus, tok::minusminus)) {
+            return true;
+        } else if (name(k).empty() && !in_[k].isOneOf(tok::period, tok::arrow, tok::coloncolon)) {
+            return false;
+        } else if (!name(k).empty() && k > 0 && !in_[k - 1].isOneOf(tok::period, tok::arrow, tok::coloncolon)) {
+            return in_[k - 1].isOneOf(tok::plusplus, tok::minusminus);
+        }
+    }
+    return false;
+}
+
+// template function<components>()
+std::vector<Token> Rewriter::access(StringRef function, const std::vector<int>& components, SourceLocation at) const {
+    std::vector<Token> out{word("template", at), word(function, at), punctuation(tok::less, at)};
+    for (std::size_t k = 0; k < components.size(); ++k) {
+        if (k > 0) {
+            out.push_back(punctuation(tok::comma, at));
+        }
+        out.push_back(literal(tok::numeric_constant, std::to_string(components[k]), at));
+    }
+    for (auto kind : {tok::greater, tok::l_paren, tok::r_paren}) {
+        out.push_back(punctuation(kind, at));
+    }
+    return out;
 }
 
 std::size_t Rewriter::rewrite_swizzle(std::size_t i) {
@@ -219,34 +319,17 @@ std::size_t Rewriter::rewrite_swizzle(std::size_t i) {
         return none;
     }
     std::vector<int> indices = swizzle_indices(text);
-    if (indices.empty() || declared_swizzles_.count(text.str())) {
+    unsigned place = in_[i].getLocation().getRawEncoding();
+    bool is_member = declared_swizzles_.count(text.str()) > 0 && known_swizzles_.count(place) == 0;
+    if (indices.empty() || is_member || known_members_.count(place)) {
         return none;
     }
-    bool assigned = is_assignment(in_[i + 1]);
-    for (std::size_t k = i - 1; !assigned && k-- > 0;) { // ++v.xy: the operator stands before the whole postfix expression
-        if (in_[k].isOneOf(tok::r_paren, tok::r_square) && partner_[k] != none) {
-            k = partner_[k];
-        } else if (in_[k].isOneOf(tok::plusplus, tok::minusminus)) {
-            assigned = true;
-        } else if (name(k).empty() && !in_[k].isOneOf(tok::period, tok::arrow, tok::coloncolon)) {
-            break;
-        } else if (!name(k).empty() && k > 0 && !in_[k - 1].isOneOf(tok::period, tok::arrow, tok::coloncolon)) {
-            assigned = in_[k - 1].isOneOf(tok::plusplus, tok::minusminus);
-            break;
-        }
+    bool assigned = is_assigned(i);
+    replace(i, access(assigned ? "__l" : "__g", indices, in_[i].getLocation()));
+    if (assigned && is(i + 1, tok::period) && name(i + 2).size() == 1 && !swizzle_indices(name(i + 2)).empty()) {
+        replace(i + 2, access("__l", swizzle_indices(name(i + 2)), in_[i + 2].getLocation())); // v.wzyx.x = 1
+        return i + 3;
     }
-    SourceLocation at = in_[i].getLocation();
-    std::vector<Token> out{word("template", at), word(assigned ? "__l" : "__g", at), punctuation(tok::less, at)};
-    for (std::size_t k = 0; k < indices.size(); ++k) {
-        if (k > 0) {
-            out.push_back(punctuation(tok::comma, at));
-        }
-        out.push_back(literal(tok::numeric_constant, std::to_string(indices[k]), at));
-    }
-    for (auto kind : {tok::greater, tok::l_paren, tok::r_paren}) {
-        out.push_back(punctuation(kind, at));
-    }
-    replace(i, std::move(out));
     return i + 1;
 }
 
@@ -255,6 +338,9 @@ std::size_t Rewriter::rewrite_keyword(std::size_t i) {
     SourceLocation at = t.getLocation();
     if (t.is(tok::kw_double)) {
         error(i, "'double' is not supported in Metal");
+        if (i > 0 && in_[i - 1].is(tok::kw_long)) {
+            remove(i - 1);
+        }
         replace(i, {word("float", at)});
         return i + 1;
     }
@@ -269,6 +355,8 @@ std::size_t Rewriter::rewrite_keyword(std::size_t i) {
         {tok::kw_virtual, "'virtual' functions are"},
         {tok::kw_thread_local, "'thread_local' variables are"},
         {tok::kw_dynamic_cast, "'dynamic_cast' is"},
+        {tok::kw_typeid, "'typeid' is"},
+        {tok::kw___int128, "'__int128' is"},
         {tok::kw_try, "exceptions ('try') are"},
         {tok::kw_throw, "exceptions ('throw') are"},
     };
@@ -277,6 +365,11 @@ std::size_t Rewriter::rewrite_keyword(std::size_t i) {
         bool operator_name = i > 0 && in_[i - 1].is(tok::kw_operator);
         if (t.is(kind) && !deleted_function && !operator_name) {
             error(i, std::string(what) + " not supported in Metal");
+            if (kind == tok::kw_dynamic_cast || kind == tok::kw___int128) { // so that no second error follows
+                replace(i, {word(kind == tok::kw___int128 ? "long" : "static_cast", at)});
+            } else if (kind == tok::kw_typeid) {
+                replace(i, {word("sizeof", at)});
+            }
             return none;
         }
     }
@@ -290,9 +383,19 @@ std::size_t Rewriter::rewrite_keyword(std::size_t i) {
         replace(i, std::move(out));
         return i + 1;
     }
+    bool stage_memory = text == "object_data" || text == "ray_data" || text == "threadgroup_imageblock";
+    if (stage_memory && !in_[i + 1].isOneOf(tok::semi, tok::equal, tok::comma, tok::r_paren, tok::period, tok::l_square)) {
+        says_thread_.insert(in_[i + 1].getLocation().getRawEncoding()); // memory of functions that only parse
+        remove(i);
+        return i + 1;
+    }
     if (text == "coherent" && is(i + 1, tok::l_paren) && partner_[i + 1] == i + 3) {
         remove_range(i, i + 4);
         return i + 4;
+    }
+    if (text == "coherent" && is_address_space(i + 1)) {
+        remove(i);
+        return i + 1;
     }
     if (text == "is_function_constant_defined" && is(i + 1, tok::l_paren) && partner_[i + 1] != none) {
         // The address, not the value: an unset constant may be asked about.

@@ -6,13 +6,16 @@
 
 #include "clang/AST/Attr.h"
 #include "clang/AST/RecursiveASTVisitor.h"
+#include "clang/Basic/SourceManager.h"
+
+#include "frontend/log_checks.hpp"
 
 namespace metalki::compiler {
 namespace {
 
 class Checker : public clang::RecursiveASTVisitor<Checker> {
 public:
-    explicit Checker(clang::Sema& sema) : sema_(sema) {}
+    Checker(clang::Sema& sema, const std::set<unsigned>& says_thread) : sema_(sema), says_thread_(says_thread) {}
 
     bool shouldVisitTemplateInstantiations() const { return true; }
 
@@ -22,9 +25,14 @@ public:
     bool TraverseCXXMethodDecl(clang::CXXMethodDecl* method) { return in_function(method, &Checker::walk_method, method); }
 
     bool VisitCallExpr(clang::CallExpr* call) {
+        check_log_call(sema_, *call, checked_logs_);
         const auto* callee = call->getDirectCallee();
         bool becomes_loop =
             tail_calls_.count(call) > 0 && callee && current_ && callee->getCanonicalDecl() == current_->getCanonicalDecl();
+        if (callee && is_kernel(*callee)) {
+            report(call->getBeginLoc(), "kernel '%0' cannot be called: only a launch runs kernels")
+                << callee->getNameAsString();
+        }
         if (callee && current_ && !becomes_loop) {
             calls_[current_->getCanonicalDecl()].emplace(callee->getCanonicalDecl(), call->getBeginLoc());
         }
@@ -33,6 +41,13 @@ public:
 
     bool VisitVarDecl(clang::VarDecl* variable) {
         check_storage(variable);
+        check_pointers(*variable, variable->getTypeSourceInfo());
+        if (variable->getType()->isVariableArrayType()) {
+            report(variable->getLocation(),
+                   "the length of array '%0' is not a constant: variable length arrays are not supported "
+                   "in Metal")
+                << variable->getNameAsString();
+        }
         bool threadgroup = variable->getType().getAddressSpace() == clang::LangAS::sycl_local;
         if (threadgroup && variable->hasInit() && !llvm::isa<clang::ParmVarDecl>(variable) &&
             !is_empty_initialiser(variable->getInit())) {
@@ -47,6 +62,14 @@ public:
         clang::QualType type = variable->getType();
         bool named_space =
             type.getAddressSpace() == clang::LangAS::sycl_local || type.getAddressSpace() == clang::LangAS::sycl_global_host;
+        bool threadgroup = type.getAddressSpace() == clang::LangAS::sycl_local;
+        if (threadgroup && variable->hasGlobalStorage() && !variable->isLocalVarDecl() && !variable->isStaticDataMember()) {
+            report(variable->getLocation(),
+                   "program scope variable '%0' must be in the constant address space: declare threadgroup "
+                   "variables inside a kernel")
+                << variable->getNameAsString();
+            return;
+        }
         if (variable->hasGlobalStorage() && !named_space && !type.isConstQualified() && !variable->isConstexpr() &&
             !variable->isStaticDataMember() && !type->isReferenceType()) {
             report(variable->getLocation(), "variable '%0' outlives its thread and must be in the constant address space")
@@ -56,8 +79,11 @@ public:
 
     // Conversions from a named space to `thread` are silent for Clang; MSL has none.
     bool VisitImplicitCastExpr(clang::ImplicitCastExpr* cast) {
-        if (cast->getCastKind() != clang::CK_AddressSpaceConversion || !cast->getType()->isPointerType() ||
-            is_object_argument(cast)) {
+        if (cast->getCastKind() != clang::CK_AddressSpaceConversion || is_object_argument(cast)) {
+            return true;
+        }
+        if (!cast->getType()->isPointerType()) {
+            check_reference(*cast);
             return true;
         }
         clang::QualType source = cast->getSubExpr()->getType()->getPointeeType();
@@ -70,13 +96,202 @@ public:
         return true;
     }
 
+    // A constant reference binds to a copy; any other needs an object in its own space.
+    void check_reference(const clang::ImplicitCastExpr& cast) {
+        clang::LangAS source = cast.getSubExpr()->getType().getAddressSpace();
+        bool leaves = cast.isGLValue() && source != clang::LangAS::Default && !cast.getType().hasAddressSpace();
+        if (leaves && !cast.getType().isConstQualified()) {
+            report(cast.getBeginLoc(), "cannot bind a thread reference to an object in %0 memory: the address space differs")
+                << space_name(source);
+        }
+    }
+
+    bool VisitExplicitCastExpr(clang::ExplicitCastExpr* cast) {
+        if (cast->getCastKind() == clang::CK_AddressSpaceConversion && cast->getType()->isPointerType()) {
+            clang::LangAS from = cast->getSubExpr()->getType()->getPointeeType().getAddressSpace();
+            clang::LangAS to = cast->getType()->getPointeeType().getAddressSpace();
+            if (from != clang::LangAS::Default && to != from) {
+                report(cast->getBeginLoc(), "cannot cast a pointer to %0 memory to a pointer to %1 memory: the address space "
+                                            "of a pointer cannot change")
+                    << space_name(from) << space_name(to);
+            }
+        }
+        return true;
+    }
+
+    bool VisitFieldDecl(clang::FieldDecl* field) {
+        check_pointers(*field, field->getTypeSourceInfo());
+        return true;
+    }
+    bool VisitTypedefNameDecl(clang::TypedefNameDecl* name) {
+        check_pointers(*name, name->getTypeSourceInfo());
+        return true;
+    }
+
+    // MSL has no generic address space: each pointer and reference says where it points to.
+    void check_pointers(const clang::Decl& declaration, const clang::TypeSourceInfo* written) {
+        if (!written || declaration.isImplicit() || declaration.getLocation().isInvalid() ||
+            declaration.getBeginLoc().isMacroID() || declaration.getLocation().isMacroID() || is_instantiated(declaration)) {
+            return;
+        }
+        clang::TypeLoc type = written->getTypeLoc();
+        bool reference = type.getAs<clang::LValueReferenceTypeLoc>().isNull() == false;
+        clang::QualType pointee;
+        for (; !type.isNull(); type = type.getNextTypeLoc()) {
+            if (type.getAs<clang::PointerTypeLoc>() || type.getAs<clang::LValueReferenceTypeLoc>()) {
+                pointee = type.getType()->getPointeeType();
+            } else if (!type.getAs<clang::ArrayTypeLoc>() && !type.getAs<clang::QualifiedTypeLoc>() &&
+                       !type.getAs<clang::ParenTypeLoc>() && !type.getAs<clang::AttributedTypeLoc>()) {
+                break;
+            }
+        }
+        bool has_none = !pointee.isNull() && !pointee.hasAddressSpace() && !pointee->isDependentType() &&
+                        !pointee->isFunctionType() && !pointee->getContainedAutoType() && !pointee->isArrayType() &&
+                        !pointee->isPointerType() && !pointee->isAnyCharacterType();
+        auto first = says_thread_.lower_bound(declaration.getBeginLoc().getRawEncoding());
+        if (has_none && (first == says_thread_.end() || *first > declaration.getLocation().getRawEncoding())) {
+            report(declaration.getLocation(), "%0 type must have an explicit address space qualifier: device, constant, "
+                                              "threadgroup or thread")
+                << (reference ? "reference" : "pointer");
+        }
+    }
+
+    bool is_instantiated(const clang::Decl& declaration) const {
+        const auto* context = llvm::dyn_cast<clang::DeclContext>(&declaration);
+        for (context = context ? context : declaration.getDeclContext(); context; context = context->getParent()) {
+            if (context->isDependentContext()) {
+                return false;
+            }
+            if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(context);
+                function && function->getTemplateInstantiationPattern()) {
+                return true;
+            }
+            if (llvm::isa<clang::ClassTemplateSpecializationDecl>(context) &&
+                !llvm::isa<clang::ClassTemplatePartialSpecializationDecl>(context)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    // float3(1, 2): a list in braces may be short, a constructor call may not.
+    bool VisitCXXConstructExpr(clang::CXXConstructExpr* call) {
+        const auto* record = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(call->getConstructor()->getParent());
+        if (!record || record->getName() != "vec" || record->getTemplateArgs().size() != 2 || call->isListInitialization()) {
+            return true;
+        }
+        auto given = call->getConstructor()->getNumParams();
+        auto needed = record->getTemplateArgs()[1].getAsIntegral().getZExtValue();
+        clang::QualType scalar = record->getTemplateArgs()[0].getAsType();
+        bool scalars = llvm::all_of(call->getConstructor()->parameters(), [&](const clang::ParmVarDecl* p) {
+            return sema_.getASTContext().hasSameType(p->getType(), scalar);
+        });
+        if (scalars && given > 1 && given < needed) {
+            report(call->getBeginLoc(), "too few components for %0: it needs %1, %2 are given")
+                << call->getType() << static_cast<unsigned>(needed) << static_cast<unsigned>(given);
+        }
+        return true;
+    }
+
+    bool VisitAsmStmt(clang::AsmStmt* assembly) {
+        report(assembly->getAsmLoc(), "inline assembly is not supported in Metal");
+        return true;
+    }
+    bool VisitFileScopeAsmDecl(clang::FileScopeAsmDecl* assembly) {
+        report(assembly->getLocation(), "inline assembly is not supported in Metal");
+        return true;
+    }
+
     bool VisitMemberExpr(clang::MemberExpr* member) {
         object_arguments_.insert(member->getBase());
         return true;
     }
     bool VisitCXXMemberCallExpr(clang::CXXMemberCallExpr* call) {
         object_arguments_.insert(call->getImplicitObjectArgument());
+        check_object(*call);
         return true;
+    }
+    bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* call) {
+        if (call->getNumArgs() > 0 && llvm::isa_and_nonnull<clang::CXXMethodDecl>(call->getDirectCallee())) {
+            object_arguments_.insert(call->getArg(0));
+        }
+        return true;
+    }
+
+    // Member functions qualified by address spaces serve objects in those only.
+    void check_object(const clang::CXXMemberCallExpr& call) {
+        const clang::CXXMethodDecl* method = call.getMethodDecl();
+        const clang::Expr* object = call.getImplicitObjectArgument();
+        if (!method || !object || llvm::isa<clang::CXXThisExpr>(object->IgnoreImplicit())) {
+            return; // `this` may point into any space
+        }
+        for (const auto* annotation : method->specific_attrs<clang::AnnotateAttr>()) {
+            if (annotation->getAnnotation() != "msl:object" || annotation->args_size() == 0) {
+                continue;
+            }
+            object = object->IgnoreImplicit();
+            clang::QualType type = object->getType();
+            type = type->isPointerType() ? type->getPointeeType() : type;
+            std::string space = space_name(type.getAddressSpace());
+            const auto* spaces = llvm::dyn_cast<clang::StringLiteral>((*annotation->args_begin())->IgnoreParenImpCasts());
+            if (spaces && !reaches_this(object) && !spaces->getString().contains(space + " ")) {
+                report(call.getExprLoc(), "'%0' is a member function for objects in %1memory, this object is in %2 memory")
+                    << method->getNameAsString() << spaces->getString() << space;
+            }
+        }
+    }
+
+    static bool reaches_this(const clang::Expr* object) {
+        while (true) {
+            object = object->IgnoreParenImpCasts();
+            if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(object)) {
+                object = member->getBase();
+            } else if (const auto* element = llvm::dyn_cast<clang::ArraySubscriptExpr>(object)) {
+                object = element->getBase();
+            } else if (const auto* operation = llvm::dyn_cast<clang::UnaryOperator>(object)) {
+                object = operation->getSubExpr();
+            } else {
+                return llvm::isa<clang::CXXThisExpr>(object);
+            }
+        }
+    }
+
+    static bool is_kernel(const clang::FunctionDecl& function) {
+        return llvm::any_of(function.specific_attrs<clang::AnnotateAttr>(),
+                            [](const clang::AnnotateAttr* a) { return a->getAnnotation() == "msl:kernel"; });
+    }
+
+    // Nothing is linked to a source: what its kernels call, it must define.
+    void report_undefined() {
+        std::set<const clang::FunctionDecl*> reached;
+        std::vector<const clang::FunctionDecl*> open;
+        for (const auto& [function, callees] : calls_) {
+            if (is_kernel(*function) && reached.insert(function).second) {
+                open.push_back(function);
+            }
+        }
+        const clang::SourceManager& sources = sema_.getSourceManager();
+        while (!open.empty()) {
+            const clang::FunctionDecl* caller = open.back();
+            open.pop_back();
+            auto callees = calls_.find(caller);
+            if (callees == calls_.end()) {
+                continue;
+            }
+            for (const auto& [callee, at] : callees->second) {
+                if (!reached.insert(callee).second || callee->getBuiltinID() != 0 ||
+                    sources.isInSystemHeader(callee->getLocation())) {
+                    continue;
+                }
+                open.push_back(callee);
+                bool defined = callee->isDefined() || callee->isDefaulted() || callee->isDeleted() || callee->isImplicit();
+                const clang::FunctionDecl* pattern = callee->getTemplateInstantiationPattern();
+                if (!defined && !(pattern && pattern->isDefined())) {
+                    report(at, "function '%0' is declared but nowhere defined") << callee->getQualifiedNameAsString();
+                    note(callee->getLocation(), "the declaration is here");
+                }
+            }
+        }
     }
 
     void report_recursion() {
@@ -174,26 +389,32 @@ private:
         return false;
     }
 
+    void note(clang::SourceLocation at, llvm::StringRef text) {
+        sema_.Diag(at, sema_.getDiagnostics().getDiagnosticIDs()->getCustomDiagID(clang::DiagnosticIDs::Note, text));
+    }
     clang::SemaBase::SemaDiagnosticBuilder report(clang::SourceLocation at, llvm::StringRef text) {
         auto id = sema_.getDiagnostics().getDiagnosticIDs()->getCustomDiagID(clang::DiagnosticIDs::Error, text);
         return sema_.Diag(at, id);
     }
 
     clang::Sema& sema_;
+    const std::set<unsigned>& says_thread_;
     const clang::FunctionDecl* current_ = nullptr;
     std::map<const clang::FunctionDecl*, std::map<const clang::FunctionDecl*, clang::SourceLocation>> calls_;
     std::set<const clang::Expr*> object_arguments_;
     std::set<const clang::CallExpr*> tail_calls_;
+    std::set<unsigned> checked_logs_;
 };
 
 } // namespace
 
-void check_msl_rules(clang::Sema& sema, const std::vector<clang::Decl*>& declarations) {
-    Checker checker(sema);
+void check_msl_rules(clang::Sema& sema, const std::vector<clang::Decl*>& declarations, const std::set<unsigned>& says_thread) {
+    Checker checker(sema, says_thread);
     for (clang::Decl* declaration : declarations) {
         checker.TraverseDecl(declaration);
     }
     checker.report_recursion();
+    checker.report_undefined();
 }
 
 } // namespace metalki::compiler

@@ -1,6 +1,7 @@
 // Rules of MSL that C++ does not have: recursion, implicit address space changes, initialised threadgroup variables.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "clang/AST/Decl.h"
@@ -8,6 +9,7 @@
 
 namespace metalki::compiler {
 
-void check_msl_rules(clang::Sema& sema, const std::vector<clang::Decl*>& declarations);
+// `says_thread`: tokens behind the word `thread`, which does not reach Clang (raw locations).
+void check_msl_rules(clang::Sema& sema, const std::vector<clang::Decl*>& declarations, const std::set<unsigned>& says_thread);
 
 } // namespace metalki::compiler

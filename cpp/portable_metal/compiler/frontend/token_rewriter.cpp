@@ -54,7 +54,8 @@ void Rewriter::collect_declared_swizzles() {
         bool is_access = in_[i - 1].isOneOf(tok::period, tok::arrow);
         // A declarator: follows a type name or * and is followed by ; , = or [.
         bool follows_type = !name(i - 1).empty() || in_[i - 1].isOneOf(tok::star, tok::amp, tok::greater, tok::comma);
-        if (!is_access && follows_type && in_[i + 1].isOneOf(tok::semi, tok::comma, tok::l_square)) {
+        if (!is_access && follows_type &&
+            in_[i + 1].isOneOf(tok::semi, tok::comma, tok::l_square, tok::colon, tok::equal, tok::l_brace)) {
             declared_swizzles_.insert(text.str());
         }
     }
@@ -72,7 +73,8 @@ bool Rewriter::is_address_space(std::size_t i) const {
 std::size_t Rewriter::skip_angles(std::size_t i) const {
     int depth = 0;
     for (std::size_t k = i; k < in_.size(); ++k) {
-        if (in_[k].is(tok::less)) {
+        bool compares = k > i && in_[k - 1].isOneOf(tok::r_paren, tok::numeric_constant); // sizeof(T) < 8
+        if (in_[k].is(tok::less) && !compares) {
             ++depth;
         } else if (in_[k].is(tok::greater)) {
             --depth;
@@ -176,6 +178,11 @@ ScopeKind Rewriter::classify_brace(std::size_t brace) const {
     return has_parameters ? ScopeKind::function : ScopeKind::initializer;
 }
 
+// `struct Name {`
+bool Rewriter::defines_type(std::size_t brace) const {
+    return brace > 1 && !name(brace - 1).empty() && in_[brace - 2].isOneOf(tok::kw_struct, tok::kw_union, tok::kw_class);
+}
+
 // The index of the name that a declaration starting with the address space at `i` gives to a plain variable,
 // or `none` for pointers, references, functions and casts.
 std::size_t Rewriter::variable_name_after(std::size_t i) const {
@@ -189,11 +196,16 @@ std::size_t Rewriter::variable_name_after(std::size_t i) const {
                    partner_[k + 1] != none) {
             k = partner_[k + 1];
             names += t.is(tok::kw_decltype);
+        } else if (t.is(tok::l_brace) && partner_[k] != none &&
+                   (in_[k - 1].isOneOf(tok::kw_struct, tok::kw_union, tok::kw_class) || defines_type(k))) {
+            k = partner_[k];
+            names += names == 0;
         } else if (t.isOneOf(tok::semi, tok::equal, tok::l_square, tok::comma, tok::l_brace, tok::r_paren)) {
             return names > 1 ? last_name : none;
         } else if (t.is(tok::coloncolon)) {
             --names;
-        } else if (t.isOneOf(tok::kw_const, tok::kw_volatile, tok::kw_constexpr, tok::kw_static, tok::kw_typename) ||
+        } else if (t.isOneOf(tok::kw_const, tok::kw_volatile, tok::kw_constexpr, tok::kw_static, tok::kw_typename,
+                             tok::kw_struct, tok::kw_union, tok::kw_class) ||
                    is_address_space(k)) {
             continue;
         } else if (!name(k).empty()) {
@@ -270,10 +282,81 @@ void Rewriter::apply(const Repairs& repairs) {
     close(repairs.load_end);
     open(repairs.load_begin, "__load");
     open(repairs.widen_begin, "__widen");
+    known_members_ = repairs.members;
+    known_swizzles_ = repairs.swizzles;
+    bool any = !repairs.constant_components.empty() || !repairs.calls_by_value.empty() || !repairs.constant_texts.empty();
+    for (std::size_t i = 0; any && i < in_.size(); ++i) {
+        unsigned at = in_[i].getLocation().getRawEncoding();
+        if (repairs.constant_components.count(at)) {
+            make_component_constant(i);
+        }
+        if (repairs.calls_by_value.count(at)) {
+            copy_arguments(i);
+        }
+        if (repairs.constant_texts.count(at) && is(i, tok::string_literal)) {
+            make_text_constant(i);
+        }
+    }
+}
+
+// Neighbouring literals are one.
+void Rewriter::make_text_constant(std::size_t i) {
+    std::size_t end = i + 1;
+    while (is(end, tok::string_literal)) {
+        ++end;
+    }
+    SourceLocation at = in_[i].getLocation();
+    insert_before(i, {word("metal", at), punctuation(tok::coloncolon, at), word("__text", at), punctuation(tok::l_paren, at)});
+    insert_before(end, {punctuation(tok::r_paren, at)});
+}
+
+// `i` starts an expression; its last single component becomes a call that Clang can evaluate.
+void Rewriter::make_component_constant(std::size_t i) {
+    std::size_t component = none;
+    std::size_t k = is(i, tok::l_paren) && partner_[i] != none ? partner_[i] + 1 : i + 1;
+    while (k < in_.size()) {
+        if (in_[k].isOneOf(tok::l_paren, tok::l_square) && partner_[k] != none) {
+            k = partner_[k] + 1;
+        } else if (in_[k].isOneOf(tok::period, tok::arrow, tok::coloncolon)) {
+            bool single = name(k + 1).size() == 1 && !swizzle_indices(name(k + 1)).empty();
+            component = single && !in_[k].is(tok::coloncolon) ? k + 1 : component;
+            k += 2;
+        } else if (std::size_t after = skip_angles(k); in_[k].is(tok::less) && is(after, tok::l_paren)) {
+            k = after;
+        } else {
+            break;
+        }
+    }
+    if (component != none) {
+        replace(component, access("__c", swizzle_indices(name(component)), in_[component].getLocation()));
+    }
+}
+
+// `i` names the function of a call.
+void Rewriter::copy_arguments(std::size_t i) {
+    std::size_t open = is(i + 1, tok::less) ? skip_angles(i + 1) : i + 1;
+    if (!is(open, tok::l_paren) || partner_[open] == none || partner_[open] == open + 1) {
+        return;
+    }
+    auto begin = [&](std::size_t k) {
+        SourceLocation at = in_[k].getLocation();
+        insert_before(
+            k, {word("metal", at), punctuation(tok::coloncolon, at), word("__value", at), punctuation(tok::l_paren, at)});
+    };
+    auto end = [&](std::size_t k) { insert_before(k, {punctuation(tok::r_paren, in_[k].getLocation())}); };
+    begin(open + 1);
+    for (std::size_t k = open + 1; k < partner_[open]; ++k) {
+        if (in_[k].isOneOf(tok::l_paren, tok::l_square, tok::l_brace) && partner_[k] != none) {
+            k = partner_[k];
+        } else if (in_[k].is(tok::comma)) {
+            end(k);
+            begin(k + 1);
+        }
+    }
+    end(partner_[open]);
 }
 
 std::vector<Token> Rewriter::run() {
-    match_brackets();
     collect_declared_swizzles();
     for (std::size_t i = 0; i < in_.size();) {
         if (in_[i].isAnnotation()) {
@@ -306,10 +389,13 @@ std::vector<Token> Rewriter::run() {
 namespace metalki::compiler {
 
 std::vector<clang::Token> rewrite_msl_tokens(clang::Preprocessor& preprocessor, std::vector<clang::Token> tokens,
-                                             const Repairs& repairs) {
+                                             const Repairs& repairs, std::set<unsigned>& says_thread) {
     rewriting::Rewriter rewriter(preprocessor, std::move(tokens));
+    rewriter.match_brackets();
     rewriter.apply(repairs);
-    return rewriter.run();
+    std::vector<clang::Token> out = rewriter.run();
+    says_thread = rewriter.says_thread();
+    return out;
 }
 
 } // namespace metalki::compiler

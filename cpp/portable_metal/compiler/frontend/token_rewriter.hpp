@@ -2,6 +2,7 @@
 // every diagnostic keeps the user's own line and column.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "clang/Lex/Preprocessor.h"
@@ -12,8 +13,9 @@
 namespace metalki::compiler {
 
 // `tokens` is the whole preprocessed file, eof included. Violations of MSL that C++ would accept are reported to the
-// preprocessor's diagnostics engine.
+// preprocessor's diagnostics engine. `says_thread` receives the raw locations of the tokens behind the word `thread`, which
+// Clang never sees.
 std::vector<clang::Token> rewrite_msl_tokens(clang::Preprocessor& preprocessor, std::vector<clang::Token> tokens,
-                                             const Repairs& repairs);
+                                             const Repairs& repairs, std::set<unsigned>& says_thread);
 
 } // namespace metalki::compiler

@@ -24,19 +24,34 @@ inline __attribute__((always_inline)) constexpr float __widen(bfloat v) { return
 
 // Which address space an object expression refers to; picks among members that are overloaded by it.
 template <class T> struct __space_of {
-    static constexpr bool device = false, constant = false, threadgroup = false;
+    static constexpr bool named = false, device = false, constant = false, threadgroup = false;
 };
 template <class T> struct __space_of<__attribute__((opencl_global_device)) T> {
-    static constexpr bool device = true, constant = false, threadgroup = false;
+    static constexpr bool named = true, device = true, constant = false, threadgroup = false;
 };
 template <class T> struct __space_of<__attribute__((opencl_global_host)) T> {
-    static constexpr bool device = false, constant = true, threadgroup = false;
+    static constexpr bool named = true, device = false, constant = true, threadgroup = false;
 };
 template <class T> struct __space_of<__attribute__((opencl_local)) T> {
-    static constexpr bool device = false, constant = false, threadgroup = true;
+    static constexpr bool named = true, device = false, constant = false, threadgroup = true;
 };
 template <class T> struct __space_of<T &> : __space_of<T> {};
 template <class T> struct __space_of<T &&> : __space_of<T> {};
+
+// __value copies an argument out of its address space for a template that deduces the type of a thread reference.
+// __in_*: `this` and what a member function returns, for member functions of objects in that space.
+#define __MSL_SPACE(name, AS)                                                                                     \
+    template <class T, class = enable_if_t<!__is_array(T)>> __fi constexpr T __value(AS T &v) { return v; }       \
+    template <class T, class = enable_if_t<!__is_array(T)>> __fi constexpr T __value(const AS T &v) { return v; } \
+    template <class T> __fi AS T *__in_##name(AS T *p) { return p; }                                              \
+    template <class T> __fi AS T *__in_##name(T *p) { return (AS T *)p; }                                         \
+    template <class T> __fi AS T &__in_##name##_reference(AS T &r) { return r; }                                  \
+    template <class T> __fi AS T &__in_##name##_reference(T &r) { return (AS T &)r; }
+__MSL_SPACE(device, __dev)
+__MSL_SPACE(constant, __cst)
+__MSL_SPACE(threadgroup, __tgp)
+#undef __MSL_SPACE
+template <class T, class = enable_if_t<!__space_of<T>::named>> __fi constexpr T &&__value(T &&v) { return static_cast<T &&>(v); }
 
 struct __uint3 {
     uint x, y, z;
@@ -62,6 +77,11 @@ struct __reference_slot {
     void *p;
     template <class T> inline __attribute__((always_inline)) operator T &() const { return *(T *)p; }
 };
+// N slots in a row for an array of textures or samplers.
+struct __array_slots {
+    void *const *p;
+    template <class T, size_t N> inline __attribute__((always_inline)) operator array<T, N>() const;
+};
 struct __value_slot {
     void *p;
     template <class T> inline __attribute__((always_inline)) operator T() const {
@@ -74,6 +94,12 @@ struct __value_slot {
         }
     }
 };
+
+template <class T, size_t N> inline __attribute__((always_inline)) __array_slots::operator array<T, N>() const {
+    array<T, N> all;
+    for (size_t i = 0; i < N; i++) all[i] = (T)__value_slot{p[i]};
+    return all;
+}
 
 // A position input, converted to the scalar or vector type of the parameter.
 struct __position {
