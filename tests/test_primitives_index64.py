@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import metalki as mk
-from metalki.algorithms.geometry import WIDE_ROW, Geometry, contiguous_strides, layout, merged
+from metalki.algorithms.geometry import CHUNK, WIDE_ROW, Geometry, contiguous_strides, layout, merged
 
 HUGE = 2**31 + 70001
 
@@ -18,7 +18,7 @@ HUGE = 2**31 + 70001
 def indices(geometry: Geometry, at: tuple[int, int, int]) -> list[int] | None:
     """What the generated statements compute for the thread `at`, in Python's integers; None when it returns early."""
     where = layout(geometry)
-    if where.parameter is None:
+    if where.parameter is None or where.groups is not None:
         names = re.findall(r"const \w+ i(\d+) = (at|0);", where.statements)
         return [at[0] if value == "at" else 0 for _, value in names]
     rank, count = len(geometry.sizes), len(geometry.strides)
@@ -74,6 +74,11 @@ def test_indices_of_huge_arrays(shape: tuple[int, ...], kind: str) -> None:
     where = layout(geometry)
     assert "long" in where.declaration
     total = math.prod(shape)
+    if where.groups is not None:
+        assert where.groups * CHUNK >= total > (where.groups - 1) * CHUNK
+        assert where.parameter == total
+        assert indices(geometry, (total - 1, 0, 0)) == [total - 1] * 2
+        return
     grid = (*where.ndrange, 1, 1)[:3]
     assert all(0 < n < 2**32 for n in grid)
     assert math.prod(grid) >= total
@@ -96,7 +101,7 @@ def test_indices_of_huge_arrays(shape: tuple[int, ...], kind: str) -> None:
 
 
 def test_small_arrays_use_32_bits_and_no_division() -> None:
-    for shape in ((1000,), (100, 7), (5, 6, 7)):
+    for shape in ((1000,), (100000,), (100, 7), (5, 6, 7)):
         axes = shape[::-1]
         where = layout(merged(shape, [contiguous_strides(shape), contiguous_strides(axes)[::-1]]))
         assert "long" not in where.declaration

@@ -13,7 +13,7 @@ from .._array import Array
 from .._kernel import Kernel
 from ..errors import ArgumentError
 from . import _common as c
-from .geometry import Layout, broadcast_strides, contiguous_strides, layout, merged
+from .geometry import CHUNK, Layout, broadcast_strides, contiguous_strides, layout, merged
 
 __all__ = ["broadcast"]
 
@@ -27,6 +27,15 @@ template <typename R, typename N, bool small_integer, bool small_float> struct k
 template <typename N, bool f> struct ki_narrowed<int, N, true, f> { typedef N type; };
 template <typename N, bool i> struct ki_narrowed<float, N, i, true> { typedef N type; };
 """
+
+
+# A SIMD-group's part of operands that lie in one row: four steps at a time, then the rest.
+_CHUNKED = f"""const ix ki_first = (ix)ki_group * {CHUNK}, ki_last = min(ki_first + {CHUNK}, ki_size);
+    ix ki_at = ki_first;
+    for (; ki_at + 128 <= ki_last; ki_at += 128)
+        for (int ki_j = 0; ki_j < 128; ki_j += 32) {{ const ix at = ki_at + ki_j + ki_lane; BODY }}
+    for (; ki_at < ki_last; ki_at += 32)
+        if (ki_at + ki_lane < ki_last) {{ const ix at = ki_at + ki_lane; BODY }}"""
 
 
 class Operand(NamedTuple):
@@ -125,7 +134,7 @@ def remember(
 
 
 def _again(known: Known, values: tuple[Any, ...], out: Array | None) -> Array:
-    arguments = [
+    arguments: list[Any] = [
         v if kind is None else c.check_scalar(v, kind, "broadcast") for v, kind in zip(values, known.kinds, strict=True)
     ]
     plan = known.plan
@@ -139,7 +148,7 @@ def _again(known: Known, values: tuple[Any, ...], out: Array | None) -> Array:
         )
     if plan.parameter is not None:
         arguments.append(plan.parameter)
-    plan.kernel(out, *arguments, ndrange=plan.ndrange)
+    _launch(plan, [out, *arguments])
     return out
 
 
@@ -194,8 +203,9 @@ class Plan(NamedTuple):
 
     kernel: Kernel
     result: np.dtype[Any]
-    parameter: bytes | None
+    parameter: bytes | int | None
     ndrange: tuple[int, ...]
+    groups: int | None
 
 
 def run(
@@ -230,8 +240,15 @@ def run(
     arguments = [out, *[o.value for o in inputs]]
     if plan.parameter is not None:
         arguments.append(plan.parameter)
-    plan.kernel(*arguments, ndrange=plan.ndrange)
+    _launch(plan, arguments)
     return out
+
+
+def _launch(plan: Plan, arguments: list[Any]) -> None:
+    if plan.groups is None:
+        plan.kernel(*arguments, ndrange=plan.ndrange)
+    else:
+        plan.kernel(*arguments, numworkgroups=plan.groups, workgroupsize=32)
 
 
 def _key(
@@ -294,7 +311,7 @@ def _plan(
         raise ArgumentError(
             f"broadcast: the expression {expr!r} gives {kernel.arguments[0].type_name}, which is no number"
         )
-    return Plan(kernel, found, where.parameter, where.ndrange)
+    return Plan(kernel, found, where.parameter, where.ndrange, where.groups)
 
 
 def _core_device(inputs: list[Operand]) -> _core.Device | None:
@@ -325,10 +342,13 @@ def source(expr: str, inputs: list[Operand], dtype: np.dtype[Any] | None, where:
             arguments.append(f"device const {t}* ki_p{k}")
             loads.append(f"ki_p{k}[i{count}]")
     geometry = [] if where.parameter is None else ["constant ki_geometry& g"]
+    if where.groups is not None:
+        geometry = ["constant ix& ki_size"]
     signature = ", ".join(["device ki_o* ki_out", *arguments, *geometry, where.position])
-    text.append(
-        f"kernel void ki_map({signature}) {{\n    {where.statements}\n    ki_out[i0] = (ki_o)ki_f({', '.join(loads)});\n}}\n"
-    )
+    body = f"{where.statements}\n    ki_out[i0] = (ki_o)ki_f({', '.join(loads)});"
+    if where.groups is not None:
+        body = _CHUNKED.replace("BODY", body.replace("\n", " "))
+    text.append(f"kernel void ki_map({signature}) {{\n    {body}\n}}\n")
     return "".join(text)
 
 

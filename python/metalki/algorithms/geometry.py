@@ -9,6 +9,8 @@ import numpy as np
 
 from ._common import NARROW
 
+# Elements that a SIMD-group takes of operands that lie in one row, where there are that many.
+CHUNK = 2048
 # Threads along x of a grid over 2^31 and more elements.
 WIDE_ROW = 2**30
 
@@ -64,8 +66,9 @@ class Layout(NamedTuple):
     declaration: str  # the struct of the numbers, and the index type
     position: str  # the kernel's position parameter
     statements: str  # declares i0, i1, ...: the operands' indices
-    parameter: bytes | None
+    parameter: bytes | int | None
     ndrange: tuple[int, ...]
+    groups: int | None = None  # of one SIMD-group and CHUNK elements each, in place of the ndrange
 
 
 def layout(geometry: Geometry) -> Layout:
@@ -82,9 +85,15 @@ def layout(geometry: Geometry) -> Layout:
     wide = max(reach + 1, total) >= NARROW
     linear = total >= NARROW and (rank == 1 or max(sizes) >= NARROW or (rank > 3 and total // sizes[-1] >= NARROW))
     inner = tuple(s[-1] if s[-1] in (-1, 0, 1) else 2 for s in strides)
-    plain = rank == 1 and 2 not in inner and -1 not in inner and not any(offsets) and not linear
-    key = (rank, wide, linear, inner, plain)
+    in_row = rank == 1 and 2 not in inner and -1 not in inner and not any(offsets)
+    chunked = in_row and total >= 2 * CHUNK
+    plain = in_row and not chunked
+    key = (rank, wide, linear and not chunked, inner, plain, chunked)
     ix, np_ix = ("long", np.int64) if wide else ("int", np.int32)
+    if chunked:
+        position = "uint ki_group [[threadgroup_position_in_grid]], uint ki_lane [[thread_index_in_simdgroup]]"
+        lines = [f"const ix i{k} = {'at' if mode else '0'};" for k, mode in enumerate(inner)]
+        return Layout(key, f"typedef {ix} ix;\n", position, " ".join(lines), total, (), -(-total // CHUNK))
     if plain:
         lines = [f"const {ix} i{k} = {'at' if mode else '0'};" for k, mode in enumerate(inner)]
         return Layout(key, f"typedef {ix} ix;\n", "uint at [[thread_position_in_grid]]", " ".join(lines), None, sizes)
