@@ -228,7 +228,7 @@ def test_a_callback_may_launch_and_wait(copy: mk.Kernel) -> None:
 
 
 def test_many_launches_before_a_callback_do_not_lock_up(slow: mk.Kernel, copy: mk.Kernel) -> None:
-    """The launching thread holds the GIL while it waits for a free command buffer."""
+    """A launch may have to wait for earlier ones, whose completion must not need what the launching thread holds."""
     a, b = pair()
     count = 0
     done = threading.Event()
