@@ -15,6 +15,7 @@ from .._array import Array
 from .._kernel import Kernel
 from ..errors import ArgumentError
 from . import _common as c
+from . import networks
 from .arranging import moveaxis
 from .scans import accumulate
 
@@ -57,7 +58,8 @@ kernel void ki_move(device KI_OUT* sorted, device KI_INDEX_OUT* places, device c
 """
 
 
-def _source(dtype: np.dtype[Any], index: bool, descending: bool, first: bool, last: bool, wide: bool) -> str:
+def _keys(dtype: np.dtype[Any], index: bool, descending: bool, wide: bool) -> str:
+    """The types, and the functions between elements and unsigned keys of the same order."""
     t = c.msl(dtype, "sort")
     bits = dtype.itemsize * 8
     key = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}[bits]
@@ -74,12 +76,17 @@ def _source(dtype: np.dtype[Any], index: bool, descending: bool, first: bool, la
     if descending:
         to_key = f"struct {{ ki_k of(ki_t v) {{ {to_key} }} }} made; return (ki_k)~made.of(v);"
         from_key = f"k = (ki_k)~k; {from_key}"
+    return (
+        f"{c.PRELUDE}typedef {'long' if wide else 'int'} ix; typedef {t} ki_t; typedef {key} ki_k;\n#define KI_TOP {top}\n"
+        f"inline ki_k ki_key(ki_t v) {{ {to_key} }}\ninline ki_t ki_value(ki_k k) {{ {from_key} }}\n"
+    )
+
+
+def _source(dtype: np.dtype[Any], index: bool, descending: bool, first: bool, last: bool, wide: bool) -> str:
     read = "ki_key(v)" if first else "v"
     write = "ki_value(k)" if last else "k"
     return (
-        f"{c.PRELUDE}typedef {'long' if wide else 'int'} ix; typedef {t} ki_t; typedef {key} ki_k;\n"
-        f"#define KI_TOP {top}\n#define KI_RADIX {1 << _BITS}u\n"
-        f"inline ki_k ki_key(ki_t v) {{ {to_key} }}\ninline ki_t ki_value(ki_k k) {{ {from_key} }}\n"
+        f"{_keys(dtype, index, descending, wide)}#define KI_RADIX {1 << _BITS}u\n"
         f"#define KI_IN {'ki_t' if first else 'ki_k'}\n#define KI_OUT {'ki_t' if last else 'ki_k'}\n"
         f"#define KI_INDEX_OUT {'long' if last else 'uint'}\n"
         f"#define KI_READ(v) {read}\n#define KI_WRITE(k) {write}\n"
@@ -142,7 +149,12 @@ def _along(x: Any, axis: Any, index: bool, descending: bool, what: str) -> Array
     length = moved.shape[-1]
     if length >= 2**32:
         raise ArgumentError(f"{what}: at most 4294967295 elements along the axis, {length} were given")
-    result = _sorted_rows(moved, moved.size // length, length, index, descending).reshape(moved.shape)
+    rows = moved.size // length
+    if not index and networks.fits(value.dtype, length):
+        keys = _keys(value.dtype, False, descending, moved.size >= c.NARROW)
+        result = networks.sorted_rows(moved, rows, length, keys, descending)
+        return result if moved is value else moveaxis(result, -1, at)
+    result = _sorted_rows(moved, rows, length, index, descending).reshape(moved.shape)
     if moved is not value:
         result = moveaxis(result, -1, at)
     return result
