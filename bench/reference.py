@@ -409,24 +409,32 @@ def main(arguments: list[str] | None = None) -> int:
         if arguments is None:
             os.execv(sys.executable, [sys.executable, *sys.argv])  # BLAS reads them when numpy is loaded
     old = read_old(options.compare) if options.compare else {}
-    results = []
+    results: list[Result] = []
+    failures: list[str] = []
     if options.list:
         names = [*(r.name for r in rows()), "latency/import", "latency/ttfp"]
         print("\n".join(n for n in names if options.filter in n))
         return 0
     for row in rows():
         if options.filter in row.name:
-            median, spread = measure(row.run, options.seconds)
+            try:
+                median, spread = measure(row.run, options.seconds)
+            except Exception as error:
+                failures.append(f"{row.name} failed: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+                continue
             plain = measure(row.numpy, options.seconds)[0] if row.numpy else None
             results.append(Result(row.name, median, spread, plain))
     if any(options.filter in name for name in ("latency/import", "latency/ttfp")):
         results += [r for r in latency_results() if options.filter in r.name]
-    if not results:
+    if not results and not failures:
         raise SystemExit(f"reference.py: no row's name contains {options.filter!r}")
-    table(results, old)
+    if results:
+        table(results, old)
     if options.json:
         options.json.write_text(json.dumps(as_json(results), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return 0
+    for line in failures:
+        print(line, file=sys.stderr)
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
