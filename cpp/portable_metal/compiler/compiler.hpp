@@ -148,14 +148,31 @@ struct RuntimeSymbol {
     const void* address;
 };
 
+struct KernelCode;
+
+// Code of one kernel that runs SIMD-groups as vectors; which code that is depends on the threadgroup's shape, and is made when it is
+// first wanted. Safe to use from several threads. May throw what make_kernel throws.
+class VectorVariants {
+public:
+    virtual ~VectorVariants() = default;
+    // Has run_rows set; null when the kernel asks for its threadgroup. What is returned lives as long as this object.
+    virtual const KernelCode* rows() const = 0;
+    // Has run_threadgroup set, for threadgroups of `size` threads; null when scalar() has to be used.
+    virtual const KernelCode* threadgroups(Uint3 size) const = 0;
+    virtual const KernelCode& scalar() const = 0;
+};
+
 // Machine code of one specialised kernel, loaded and callable as long as this object lives.
 struct KernelCode {
     FunctionInfo function;
+    std::shared_ptr<const VectorVariants> variants; // set: the code is there, and none of the entries below is set
+    RowEntry run_rows = nullptr;
     ThreadgroupEntry run_threadgroup = nullptr; // set when !synchronizes
     ThreadEntry run_thread = nullptr;           // set when synchronizes
     bool synchronizes = false;                  // uses barriers or SIMD-group functions
     std::size_t static_threadgroup_memory = 0;  // bytes
     bool prints = false;                        // calls __metalki_rt_log
+    bool wants_positions = false;               // reads ThreadgroupContext::positions
     std::size_t stack_size = 0;                 // bytes one thread may need, call frames of libm not counted
     const void* code_begin = nullptr;           // all of its machine code; null: not known
     const void* code_end = nullptr;

@@ -19,13 +19,19 @@ struct ThreadgroupContext {
     Uint3 threads_per_threadgroup;     // as dispatched; edge groups are smaller
     Uint3 threads_in_this_threadgroup; // actual size: smaller than the above in edge groups
     Uint3 threads_per_grid;
+    const std::uint32_t* positions; // x of every thread of the group, max_positions later y, then z; only for odd group shapes
 };
-static_assert(sizeof(ThreadgroupContext) == 2 * sizeof(void*) + 15 * sizeof(std::uint32_t) + 4);
+static_assert(sizeof(ThreadgroupContext) == 3 * sizeof(void*) + 15 * sizeof(std::uint32_t) + 4);
+
+constexpr std::uint32_t max_positions = 1024;
 
 // Runs every thread of the group, one after the other: kernels that never synchronise.
 using ThreadgroupEntry = void (*)(const ThreadgroupContext*);
 // Runs one thread of the group: kernels whose threads wait for each other. Each thread has a stack of its own.
 using ThreadEntry = void (*)(const ThreadgroupContext*, std::uint32_t x, std::uint32_t y, std::uint32_t z);
+
+// Runs `count` threads of a row of the grid, x onwards: kernels that do not ask for their threadgroup.
+using RowEntry = void (*)(const ThreadgroupContext*, std::uint32_t x, std::uint32_t count, std::uint32_t y, std::uint32_t z);
 
 // Position inputs; vectors take three numbers in a row (x, y, z).
 enum class ThreadInput : std::uint32_t {

@@ -29,6 +29,7 @@
 #include "codegen/threadgroup_memory.hpp"
 #include "frontend/entry_points.hpp"
 #include "frontend/parse.hpp"
+#include "vector_kernel.hpp"
 
 namespace metalki::compiler {
 namespace {
@@ -55,7 +56,13 @@ void refuse_recursion(const llvm::Module& module) {
     }
 }
 
-class ParsedLibrary final : public Library {
+// METALKI_EXECUTOR=scalar runs every kernel thread by thread: the reference that vector code is held against.
+bool wants_vectors() {
+    const char* choice = std::getenv("METALKI_EXECUTOR");
+    return !choice || std::string_view(choice) != "scalar";
+}
+
+class ParsedLibrary final : public Library, public std::enable_shared_from_this<ParsedLibrary> {
 public:
     ParsedLibrary(std::string_view source, const Options& options);
 
@@ -71,16 +78,19 @@ public:
 
 private:
     const std::string& bitcode() const;
-    CompiledKernel compile_kernel(std::size_t kernel, std::span<const ConstantValue> constants) const;
+    std::string parse_again() const;
+    CompiledKernel compile_kernel(std::size_t kernel, std::span<const ConstantValue> constants, bool vectors) const;
+    CompiledKernel compiled(std::size_t kernel, std::span<const ConstantValue> constants, bool vectors, const std::string& key) const;
     std::size_t index_of(std::string_view function) const;
     Specialization specialize(std::size_t kernel, std::span<const ConstantValue> constants, llvm::TargetMachine& machine) const;
     Specialization optimized(std::size_t kernel, bool by_thread, std::span<const ConstantValue> constants,
-                             llvm::TargetMachine& machine) const;
+                             llvm::TargetMachine& machine, bool for_vectors = false) const;
     std::vector<unsigned> read_inactive_slots(std::size_t kernel, llvm::Module& module) const;
 
     std::string source_;
     Options options_;
-    std::string key_;
+    std::string key_;         // of the source as given
+    std::string content_key_; // of the source and the files that it includes
     ParsedSource parsed_;
     mutable std::mutex bitcode_mutex_;
     mutable std::string bitcode_; // read or made when the first kernel needs it
@@ -92,22 +102,33 @@ ParsedLibrary::ParsedLibrary(std::string_view source, const Options& options)
     if (auto record = cache.load(key_)) {
         if (auto cached = read_source(*record)) {
             parsed_ = std::move(*cached);
+            content_key_ = content_key(key_, parsed_.dependencies);
             return;
         }
     }
     parsed_ = parse_source(source, options);
     bitcode_ = std::move(parsed_.bitcode);
-    cache.store(bitcode_key(key_), bitcode_); // before the record that lets others do without the source
+    content_key_ = content_key(key_, parsed_.dependencies);
+    cache.store(bitcode_key(content_key_), bitcode_); // before the record that lets others do without the source
     cache.store(key_, write_source(parsed_));
 }
 
 const std::string& ParsedLibrary::bitcode() const {
     std::lock_guard lock(bitcode_mutex_);
     if (bitcode_.empty()) {
-        auto cached = DiskCache::instance().load(bitcode_key(key_));
-        bitcode_ = cached ? std::move(*cached) : parse_source(source_, options_).bitcode;
+        auto cached = DiskCache::instance().load(bitcode_key(content_key_));
+        bitcode_ = cached ? std::move(*cached) : parse_again();
     }
     return bitcode_;
+}
+
+// The bitcode must be that of the table of kernels we have.
+std::string ParsedLibrary::parse_again() const {
+    ParsedSource again = parse_source(source_, options_);
+    if (content_key(key_, again.dependencies) != content_key_) {
+        throw CompileError("the files that the source includes have changed since it was compiled; compile it again", {});
+    }
+    return std::move(again.bitcode);
 }
 
 std::size_t ParsedLibrary::index_of(std::string_view function) const {
@@ -175,7 +196,7 @@ std::vector<unsigned> ParsedLibrary::read_inactive_slots(std::size_t kernel, llv
 }
 
 Specialization ParsedLibrary::optimized(std::size_t kernel, bool by_thread, std::span<const ConstantValue> constants,
-                                        llvm::TargetMachine& machine) const {
+                                        llvm::TargetMachine& machine, bool for_vectors) const {
     Specialization out;
     std::string entry = by_thread ? thread_entry_name(kernel) : threadgroup_entry_name(kernel);
     std::vector<std::string> roots{entry};
@@ -189,7 +210,7 @@ Specialization ParsedLibrary::optimized(std::size_t kernel, bool by_thread, std:
     protect_precise_functions(module);
     resolve_function_pointers(module);
     out.threadgroup_memory = place_threadgroup_variables(module);
-    optimize(module, machine);
+    for_vectors ? simplify(module, machine) : optimize(module, machine);
     refuse_recursion(module);
     out.inactive_slots = read_inactive_slots(kernel, module);
     if (auto missing = unset_constants(module, parsed_.constants, parsed_.constant_symbols); !missing.empty()) {
@@ -221,55 +242,75 @@ Specialization ParsedLibrary::specialize(std::size_t kernel, std::span<const Con
     return by_group;
 }
 
-CompiledKernel ParsedLibrary::compile_kernel(std::size_t kernel, std::span<const ConstantValue> constants) const {
+CompiledKernel ParsedLibrary::compile_kernel(std::size_t kernel, std::span<const ConstantValue> constants, bool vectors) const {
     auto machine = make_target_machine();
+    auto complete = [&](CompiledKernel& out, const Specialization& special) {
+        if (!special.kernel.problems->empty()) {
+            throw CompileError("kernel '" + parsed_.functions[kernel].name + "': " + *special.kernel.problems, {});
+        }
+        for (unsigned slot : special.inactive_slots) {
+            out.function.arguments[slot].active = false;
+        }
+        out.threadgroup_memory = special.threadgroup_memory;
+    };
+    std::string why_scalar;
+    if (vectors) {
+        Specialization special = optimized(kernel, true, constants, *machine, /*for_vectors=*/true);
+        auto out = compile_vectors(special.kernel, special.entry->getName().str(), parsed_.functions[kernel], *machine, why_scalar);
+        if (out) {
+            complete(*out, special);
+            return std::move(*out);
+        }
+    }
     Specialization special = specialize(kernel, constants, *machine);
     ObjectCode object = emit(*special.kernel.module, *machine, llvm::CodeGenFileType::ObjectFile);
-    if (!special.kernel.problems->empty()) {
-        throw CompileError("kernel '" + parsed_.functions[kernel].name + "': " + *special.kernel.problems, {});
-    }
     CompiledKernel out;
     out.function = parsed_.functions[kernel];
-    for (unsigned slot : special.inactive_slots) {
-        out.function.arguments[slot].active = false;
-    }
+    complete(out, special);
     out.entry = special.entry->getName().str();
     out.synchronizes = special.synchronizes;
-    out.threadgroup_memory = special.threadgroup_memory;
     out.stack_size = total_frame_size(object);
     out.object.assign(object.begin(), object.end());
+    out.why_scalar = why_scalar;
     return out;
+}
+
+CompiledKernel ParsedLibrary::compiled(std::size_t kernel, std::span<const ConstantValue> constants, bool vectors,
+                                       const std::string& key) const {
+    const DiskCache& cache = DiskCache::instance();
+    if (auto record = cache.load(key)) {
+        if (auto known = read_kernel(*record)) {
+            return std::move(*known);
+        }
+    }
+    CompiledKernel made = compile_kernel(kernel, constants, vectors);
+    cache.store(key, write_kernel(made));
+    return made;
 }
 
 std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view function,
                                                              std::span<const ConstantValue> constants,
                                                              std::span<const RuntimeSymbol> runtime) const {
     std::size_t kernel = index_of(function);
-    const DiskCache& cache = DiskCache::instance();
-    std::string key = kernel_key(key_, function, constants);
-    std::optional<CompiledKernel> compiled;
-    if (auto record = cache.load(key)) {
-        compiled = read_kernel(*record);
+    std::string key = kernel_key(content_key_, function, constants);
+    std::string scalar_key = content_hash(key + " scalar");
+    if (!wants_vectors()) {
+        return load_kernel(compiled(kernel, constants, false, scalar_key), runtime);
     }
-    if (!compiled) {
-        compiled = compile_kernel(kernel, constants);
-        cache.store(key, write_kernel(*compiled));
+    CompiledKernel made = compiled(kernel, constants, true, key);
+    if (made.form == CompiledKernel::Form::scalar) {
+        return load_kernel(made, runtime);
     }
-    LoadedObject loaded = load(compiled->object, compiled->entry, runtime);
     auto code = std::make_shared<KernelCode>();
-    code->function = std::move(compiled->function);
-    code->synchronizes = compiled->synchronizes;
-    code->static_threadgroup_memory = compiled->threadgroup_memory;
-    code->stack_size = compiled->stack_size;
-    code->prints = compiled->object.find(runtime::rt_log) != std::string::npos; // in its table of symbols
-    if (code->synchronizes) {
-        code->run_thread = reinterpret_cast<ThreadEntry>(const_cast<void*>(loaded.entry));
-    } else {
-        code->run_threadgroup = reinterpret_cast<ThreadgroupEntry>(const_cast<void*>(loaded.entry));
-    }
-    code->code_begin = loaded.code_begin;
-    code->code_end = loaded.code_end;
-    code->keep_alive = std::move(loaded.keep_alive);
+    code->function = made.function;
+    code->static_threadgroup_memory = made.threadgroup_memory;
+    code->stack_size = made.stack_size;
+    code->prints = made.object.find(runtime::rt_log) != std::string::npos;
+    auto make_scalar = [self = shared_from_this(), kernel, scalar_key, runtime,
+                        constants = std::vector<ConstantValue>(constants.begin(), constants.end())] {
+        return std::shared_ptr<const KernelCode>(load_kernel(self->compiled(kernel, constants, false, scalar_key), runtime));
+    };
+    code->variants = make_variants(std::move(made), key, runtime, std::move(make_scalar));
     return code;
 }
 

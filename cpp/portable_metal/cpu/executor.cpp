@@ -22,6 +22,7 @@ constexpr double worth_a_helper = 25000;
 // Nanoseconds a thread of an unknown kernel may take.
 constexpr double unknown_cost = 20;
 constexpr double unknown_cost_of_fibers = 100;
+constexpr double unknown_cost_of_vectors = 2;
 
 std::uint64_t volume(const compiler::Uint3& size) {
     std::uint64_t product = 0;
@@ -30,18 +31,14 @@ std::uint64_t volume(const compiler::Uint3& size) {
     return product;
 }
 
-std::uint32_t groups_along(std::uint32_t grid, std::uint32_t threads) {
-    return grid / threads + (grid % threads != 0 ? 1 : 0);
-}
-
 std::string triple(const compiler::Uint3& size) {
     return std::to_string(size.x) + " x " + std::to_string(size.y) + " x " + std::to_string(size.z);
 }
 
 std::optional<Fault> refuse(const Dispatch& dispatch) {
     const compiler::Uint3& threads = dispatch.threadgroup;
-    if (dispatch.code == nullptr ||
-        (dispatch.code->synchronizes ? dispatch.code->run_thread == nullptr : dispatch.code->run_threadgroup == nullptr))
+    if (dispatch.code == nullptr || (dispatch.code->variants == nullptr && dispatch.code->run_rows == nullptr &&
+                                     dispatch.code->run_thread == nullptr && dispatch.code->run_threadgroup == nullptr))
         return Fault{"dispatch without the code of a kernel"};
     if (threads.x > max_threads_per_threadgroup || threads.y > max_threads_per_threadgroup ||
         threads.z > max_threads_per_threadgroup || volume(threads) > max_threads_per_threadgroup || volume(threads) == 0)
@@ -56,7 +53,7 @@ public:
     double nanoseconds_per_thread(const compiler::KernelCode& code) const {
         const std::uint64_t entry = slot(code).load(std::memory_order_relaxed);
         if (entry >> 32 != tag(code))
-            return code.synchronizes ? unknown_cost_of_fibers : unknown_cost;
+            return code.synchronizes ? unknown_cost_of_fibers : code.variants ? unknown_cost_of_vectors : unknown_cost;
         return std::bit_cast<float>(static_cast<std::uint32_t>(entry));
     }
     void remember(const compiler::KernelCode& code, double nanoseconds_per_thread) {
@@ -122,16 +119,22 @@ std::optional<Fault> Executor::run(const Dispatch& dispatch) {
     if (dispatch.grid.x == 0 || dispatch.grid.y == 0 || dispatch.grid.z == 0)
         return std::nullopt;
 
-    Job job(dispatch);
-    job.groups = {groups_along(dispatch.grid.x, dispatch.threadgroup.x), groups_along(dispatch.grid.y, dispatch.threadgroup.y),
-                  groups_along(dispatch.grid.z, dispatch.threadgroup.z)};
-    job.total = volume(job.groups);
+    std::optional<Job> made;
+    try {
+        made.emplace(dispatch);
+    } catch (const std::exception& problem) {
+        return Fault{"kernel '" + dispatch.code->function.name + "': " + problem.what()};
+    }
+    Job& job = *made;
+    job.total = volume(job.plan.units);
     if (job.total > std::numeric_limits<std::uint64_t>::max() / 2)
         return Fault{"kernel '" + dispatch.code->function.name + "': a grid of " + triple(dispatch.grid) +
                      " threads has too many threadgroups"};
 
     const TimeLimit time_limit(state_->watchdog, job);
-    const double threads = static_cast<double>(job.total) * static_cast<double>(volume(dispatch.threadgroup));
+    const double threads = job.plan.by_rows()
+                               ? static_cast<double>(volume(dispatch.grid))
+                               : static_cast<double>(job.total) * static_cast<double>(volume(dispatch.threadgroup));
     bool offered = false;
     const auto offer_if_worthwhile = [&](double expected) {
         const unsigned helpers = state_->pool.helpers();

@@ -53,17 +53,12 @@ std::uintptr_t program_counter(const void* machine) {
 #endif
 }
 
-// Only instructions of the kernel itself may be left: a function that it has called may hold a lock.
-bool inside(const compiler::KernelCode& code, std::uintptr_t address) {
-    return reinterpret_cast<std::uintptr_t>(code.code_begin) <= address &&
-           address < reinterpret_cast<std::uintptr_t>(code.code_end);
-}
-
 void on_signal(int signal, siginfo_t* info, void* machine) {
     const Job* job = running_job;
     FiberGroup* group = FiberGroup::current();
     if (job != nullptr && group != nullptr && job->must_stop()) {
-        if (inside(*job->dispatch.code, program_counter(machine))) {
+        // Only instructions of the kernel itself may be left: a function that it has called may hold a lock.
+        if (job->plan.contains(program_counter(machine))) {
             note_interruption();
             group->abandon();
         }

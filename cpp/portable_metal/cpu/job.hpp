@@ -9,13 +9,14 @@
 #include <string>
 
 #include "cpu/executor.hpp"
+#include "cpu/plan.hpp"
 
 namespace metalki::cpu {
 
 struct Job {
     const Dispatch& dispatch;
-    compiler::Uint3 groups{}; // threadgroups per grid
-    std::uint64_t total = 0;  // threadgroups
+    const Plan plan;
+    std::uint64_t total = 0; // units
     std::atomic<std::uint64_t> next{0};
     std::atomic<bool> stopped{false};
 
@@ -23,7 +24,7 @@ struct Job {
     unsigned helpers_wanted = 0;
     unsigned helpers_active = 0;
 
-    explicit Job(const Dispatch& d) : dispatch(d) {}
+    explicit Job(const Dispatch& d) : dispatch(d), plan(d) {}
 
     bool must_stop() const {
         return stopped.load(std::memory_order_relaxed) ||

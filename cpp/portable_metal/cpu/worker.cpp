@@ -39,10 +39,10 @@ std::uint64_t nanoseconds(Clock::duration time) {
 void Worker::work(Job& job, unsigned workers, const std::function<void(std::uint64_t)>& between_claims) {
     try {
         guard_against_faults();
-        prepare(job.dispatch, job.groups);
+        prepare(job);
     } catch (const std::bad_alloc&) {
         return job.fail("kernel '" + job.dispatch.code->function.name + "': no memory for the stacks of a threadgroup: " +
-                        std::to_string(job.dispatch.code->stack_size) + " bytes a thread are needed");
+                        std::to_string(job.plan.stack_size) + " bytes a thread are needed");
     }
     const Interruptible interruptible(job);
     const FloatEnvironment float_environment;
@@ -75,13 +75,14 @@ void Worker::work(Job& job, unsigned workers, const std::function<void(std::uint
     runner_.trim();
 }
 
-void Worker::prepare(const Dispatch& dispatch, const compiler::Uint3& groups) {
+void Worker::prepare(const Job& job) {
+    const Dispatch& dispatch = job.dispatch;
     const compiler::KernelCode& code = *dispatch.code;
-    if (code.synchronizes)
+    if (job.plan.codes[0]->synchronizes)
         fibers_.reserve(dispatch.threadgroup.x * dispatch.threadgroup.y * dispatch.threadgroup.z,
-                        code.stack_size + stack_slack);
+                        job.plan.stack_size + stack_slack);
     else
-        runner_.reserve(1, std::max(code.stack_size + stack_slack, runner_stack));
+        runner_.reserve(1, std::max(job.plan.stack_size + stack_slack, runner_stack));
 
     std::size_t bytes = round_to_line(code.static_threadgroup_memory);
     for (const ThreadgroupArgument& argument : dispatch.threadgroup_arguments)
@@ -105,17 +106,18 @@ void Worker::prepare(const Dispatch& dispatch, const compiler::Uint3& groups) {
         }
         context_.arguments = arguments_.data();
     }
-    context_.threadgroups_per_grid = groups;
+    context_.threadgroups_per_grid = job.plan.groups;
     context_.threads_per_threadgroup = dispatch.threadgroup;
     context_.threads_per_grid = dispatch.grid;
 }
 
 bool Worker::run_range(const Job& job, std::uint64_t begin, std::uint64_t end) {
     job_ = &job;
-    if (job.dispatch.code->synchronizes) {
+    const compiler::KernelCode& code = *job.plan.codes[0];
+    if (code.synchronizes) {
         enter(begin);
         for (std::uint64_t i = begin; i < end && !job.must_stop(); ++i, enter_next())
-            if (!fibers_.run(context_, job.dispatch.code->run_thread))
+            if (!fibers_.run(context_, code.run_thread))
                 return false;
         return true;
     }
@@ -123,59 +125,100 @@ bool Worker::run_range(const Job& job, std::uint64_t begin, std::uint64_t end) {
     range.shape.threads_in_this_threadgroup = {1, 1, 1};
     return runner_.run(range.shape, [](const compiler::ThreadgroupContext* shape, auto, auto, auto) {
         const auto* own = reinterpret_cast<const Range*>(shape);
-        own->worker->run_threadgroups(own->begin, own->end);
+        if (own->worker->job_->plan.by_rows())
+            own->worker->run_rows(own->begin, own->end);
+        else
+            own->worker->run_threadgroups(own->begin, own->end);
     });
 }
 
 void Worker::run_threadgroups(std::uint64_t begin, std::uint64_t end) {
-    const compiler::ThreadgroupEntry entry = job_->dispatch.code->run_threadgroup;
     enter(begin);
-    for (std::uint64_t i = begin; i < end && !job_->must_stop(); ++i, enter_next())
-        entry(&context_);
+    for (std::uint64_t i = begin; i < end && !job_->must_stop(); ++i, enter_next()) {
+        const compiler::Uint3& size = context_.threads_in_this_threadgroup;
+        const compiler::Uint3& usual = context_.threads_per_threadgroup;
+        const compiler::KernelCode& code = job_->plan.code(size.x != usual.x, size.y != usual.y, size.z != usual.z);
+        if (code.wants_positions)
+            list_positions();
+        code.run_threadgroup(&context_);
+    }
+}
+
+void Worker::run_rows(std::uint64_t begin, std::uint64_t end) {
+    const compiler::RowEntry entry = job_->plan.codes[0]->run_rows;
+    const std::uint32_t length = job_->plan.row_length;
+    enter(begin);
+    for (std::uint64_t i = begin; i < end && !job_->must_stop(); ++i, enter_next()) {
+        const std::uint32_t x = unit_.x * length;
+        entry(&context_, x, std::min(length, context_.threads_per_grid.x - x), unit_.y, unit_.z);
+    }
 }
 
 void Worker::enter(std::uint64_t index) {
-    const compiler::Uint3& groups = context_.threadgroups_per_grid;
-    const std::uint64_t row = index / groups.x;
-    context_.threadgroup_position = {static_cast<std::uint32_t>(index % groups.x), static_cast<std::uint32_t>(row % groups.y),
-                                     static_cast<std::uint32_t>(row / groups.y)};
+    const compiler::Uint3& units = job_->plan.units;
+    const std::uint64_t row = index / units.x;
+    unit_ = {static_cast<std::uint32_t>(index % units.x), static_cast<std::uint32_t>(row % units.y),
+             static_cast<std::uint32_t>(row / units.y)};
     set_size();
 }
 
 void Worker::enter_next() {
-    compiler::Uint3& position = context_.threadgroup_position;
-    const compiler::Uint3& groups = context_.threadgroups_per_grid;
-    if (++position.x == groups.x) {
-        position.x = 0;
-        if (++position.y == groups.y) {
-            position.y = 0;
-            ++position.z;
+    const compiler::Uint3& units = job_->plan.units;
+    if (++unit_.x == units.x) {
+        unit_.x = 0;
+        if (++unit_.y == units.y) {
+            unit_.y = 0;
+            ++unit_.z;
         }
     }
-    // Past the last threadgroup there is no size to compute.
-    if (position.z < groups.z)
+    // Past the last unit there is no size to compute.
+    if (unit_.z < units.z)
         set_size();
 }
 
 void Worker::set_size() {
+    if (job_->plan.by_rows())
+        return;
+    context_.threadgroup_position = unit_;
     const auto clipped = [](std::uint32_t position, std::uint32_t threads, std::uint32_t grid) {
         const std::uint64_t first = std::uint64_t{position} * threads;
         return static_cast<std::uint32_t>(std::min<std::uint64_t>(threads, grid - first));
     };
-    const compiler::Uint3& position = context_.threadgroup_position;
     const compiler::Uint3& threads = context_.threads_per_threadgroup;
     const compiler::Uint3& grid = context_.threads_per_grid;
-    context_.threads_in_this_threadgroup = {clipped(position.x, threads.x, grid.x), clipped(position.y, threads.y, grid.y),
-                                            clipped(position.z, threads.z, grid.z)};
+    context_.threads_in_this_threadgroup = {clipped(unit_.x, threads.x, grid.x), clipped(unit_.y, threads.y, grid.y),
+                                            clipped(unit_.z, threads.z, grid.z)};
+}
+
+// Threads of a group with an odd shape: their places do not follow from their number without a division.
+void Worker::list_positions() {
+    const compiler::Uint3& size = context_.threads_in_this_threadgroup;
+    if (positions_.empty() || size.x != listed_.x || size.y != listed_.y || size.z != listed_.z) {
+        positions_.assign(3 * std::size_t{compiler::max_positions}, 0);
+        std::size_t thread = 0;
+        for (std::uint32_t z = 0; z < size.z; ++z)
+            for (std::uint32_t y = 0; y < size.y; ++y)
+                for (std::uint32_t x = 0; x < size.x; ++x, ++thread) {
+                    positions_[thread] = x;
+                    positions_[compiler::max_positions + thread] = y;
+                    positions_[2 * std::size_t{compiler::max_positions} + thread] = z;
+                }
+        listed_ = size;
+    }
+    context_.positions = positions_.data();
 }
 
 std::string Worker::fault_message(const Dispatch& dispatch) const {
     const auto triple = [](const compiler::Uint3& p) {
         return "(" + std::to_string(p.x) + ", " + std::to_string(p.y) + ", " + std::to_string(p.z) + ")";
     };
-    std::string message = "kernel '" + dispatch.code->function.name + "': " + describe(last_fault()) + " in threadgroup " +
-                          triple(context_.threadgroup_position);
-    if (dispatch.code->synchronizes)
+    compiler::Uint3 group = context_.threadgroup_position;
+    if (job_->plan.by_rows())
+        group = {unit_.x * job_->plan.row_length / context_.threads_per_threadgroup.x,
+                 unit_.y / context_.threads_per_threadgroup.y, unit_.z / context_.threads_per_threadgroup.z};
+    std::string message =
+        "kernel '" + dispatch.code->function.name + "': " + describe(last_fault()) + " in threadgroup " + triple(group);
+    if (job_->plan.codes[0]->synchronizes)
         message += ", thread " + triple(fibers_.current_thread());
     return message;
 }

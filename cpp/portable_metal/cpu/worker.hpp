@@ -26,12 +26,14 @@ private:
         std::uint64_t begin, end;
     };
 
-    void prepare(const Dispatch& dispatch, const compiler::Uint3& groups);
+    void prepare(const Job& job);
     bool run_range(const Job& job, std::uint64_t begin, std::uint64_t end);
     void run_threadgroups(std::uint64_t begin, std::uint64_t end);
+    void run_rows(std::uint64_t begin, std::uint64_t end);
     void enter(std::uint64_t index);
     void enter_next();
     void set_size();
+    void list_positions();
     std::string fault_message(const Dispatch& dispatch) const;
 
     FiberGroup fibers_; // threads of synchronising kernels
@@ -39,6 +41,9 @@ private:
     GuardedMemory arena_;
     std::vector<void*> arguments_;
     compiler::ThreadgroupContext context_{};
+    compiler::Uint3 unit_{};               // where in the plan's units
+    std::vector<std::uint32_t> positions_; // of all threads of a group of listed_ threads
+    compiler::Uint3 listed_{};
     const Job* job_ = nullptr;
 };
 

@@ -244,10 +244,14 @@ std::string write_kernel(const CompiledKernel& kernel) {
     BinaryWriter out;
     write_function(out, kernel.function);
     out.write(kernel.entry);
+    out.write(kernel.form);
     out.write(kernel.synchronizes);
     out.write(static_cast<std::uint64_t>(kernel.threadgroup_memory));
     out.write(static_cast<std::uint64_t>(kernel.stack_size));
     out.write(kernel.object);
+    out.write(kernel.scalar_entry);
+    out.write(kernel.vector_source);
+    out.write(kernel.why_scalar);
     return out.take();
 }
 
@@ -256,10 +260,14 @@ std::optional<CompiledKernel> read_kernel(std::string_view record) {
         CompiledKernel kernel;
         kernel.function = read_function(in);
         kernel.entry = in.read_string();
+        kernel.form = in.read<CompiledKernel::Form>();
         kernel.synchronizes = in.read<bool>();
         kernel.threadgroup_memory = in.read<std::uint64_t>();
         kernel.stack_size = in.read<std::uint64_t>();
         kernel.object = in.read_string();
+        kernel.scalar_entry = in.read_string();
+        kernel.vector_source = in.read_string();
+        kernel.why_scalar = in.read_string();
         return kernel;
     });
 }

@@ -16,10 +16,14 @@ namespace metalki::compiler {
 struct CompiledKernel {
     FunctionInfo function;
     std::string entry; // symbol
-    bool synchronizes = false;
+    enum class Form : std::uint8_t { scalar, rows, threadgroups } form = Form::scalar;
+    bool synchronizes = false; // scalar: has to run thread by thread
     std::size_t threadgroup_memory = 0;
     std::size_t stack_size = 0;
     std::string object;
+    std::string scalar_entry;  // of vector_source
+    std::string vector_source; // threadgroups: bitcode of the scalar kernel, to make code for further shapes from
+    std::string why_scalar;    // scalar: what kept the vectoriser from it
 };
 
 // Keys hold everything that changes the result: texts, options, our headers, compiler version, processor.

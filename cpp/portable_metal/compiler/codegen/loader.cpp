@@ -14,6 +14,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include "codegen/math_symbols.hpp"
+#include "vectorize/vector_math.hpp"
 
 namespace metalki::compiler {
 namespace {
@@ -74,6 +75,11 @@ struct Linker {
         // Lookups say only that they failed; the reason arrives here, on the thread that links.
         session.setErrorReporter([](llvm::Error error) { link_problems() += "; " + llvm::toString(std::move(error)); });
         define(mathematics, math_symbols());
+        std::vector<RuntimeSymbol> vectors;
+        for (const vectorize::VectorSymbol& symbol : vectorize::vector_symbols()) {
+            vectors.push_back({symbol.name, symbol.address});
+        }
+        define(mathematics, vectors);
         layer.addPlugin(std::make_shared<CodeRangePlugin>());
     }
 

@@ -2,7 +2,22 @@
 #include "codegen/optimize.hpp"
 
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/AggressiveInstCombine/AggressiveInstCombine.h"
+#include "llvm/Transforms/IPO/AlwaysInliner.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/IPO/GlobalOpt.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/DeadStoreElimination.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/GVN.h"
+#include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/LoopStrengthReduce.h"
+#include "llvm/Transforms/Scalar/LoopUnrollPass.h"
+#include "llvm/Transforms/Scalar/Reassociate.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 
@@ -52,6 +67,73 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
     llvm::PassBuilder builder(&machine, tuning);
     Analyses analyses(builder);
     builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, analyses.modules);
+}
+
+void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
+    module.setDataLayout(machine.createDataLayout());
+    inline_everything(module);
+    llvm::PassBuilder builder(&machine);
+    Analyses analyses(builder);
+    llvm::FunctionPassManager early;
+    early.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    early.addPass(llvm::EarlyCSEPass());
+    early.addPass(llvm::SimplifyCFGPass());
+    early.addPass(llvm::InstCombinePass());
+    llvm::ModulePassManager passes;
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
+    passes.addPass(llvm::AlwaysInlinerPass(/*InsertLifetimeIntrinsics=*/false));
+    passes.addPass(llvm::GlobalOptPass()); // evaluates initialisers of constants
+    passes.addPass(llvm::GlobalDCEPass());
+    llvm::FunctionPassManager late;
+    late.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    late.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+    late.addPass(llvm::SimplifyCFGPass());
+    late.addPass(llvm::InstCombinePass());
+    late.addPass(llvm::SimplifyCFGPass());
+    llvm::LoopPassManager loops;
+    loops.addPass(llvm::IndVarSimplifyPass());
+    loops.addPass(llvm::LoopFullUnrollPass(2, /*OnlyWhenForced=*/false));
+    late.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/false));
+    late.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    late.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+    late.addPass(llvm::InstCombinePass());
+    late.addPass(llvm::ReassociatePass());
+    late.addPass(llvm::GVNPass());
+    late.addPass(llvm::DSEPass());
+    late.addPass(llvm::InstCombinePass());
+    late.addPass(llvm::SimplifyCFGPass());
+    late.addPass(llvm::ADCEPass());
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
+    passes.run(module, analyses.modules);
+}
+
+void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
+    llvm::PassBuilder builder(&machine);
+    Analyses analyses(builder);
+    llvm::FunctionPassManager early;
+    early.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    early.addPass(llvm::EarlyCSEPass());
+    early.addPass(llvm::SimplifyCFGPass());
+    early.addPass(llvm::InstCombinePass());
+    llvm::ModulePassManager passes;
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
+    passes.addPass(llvm::AlwaysInlinerPass(/*InsertLifetimeIntrinsics=*/false));
+    passes.addPass(llvm::GlobalDCEPass());
+    llvm::FunctionPassManager late;
+    late.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+    late.addPass(llvm::SimplifyCFGPass());
+    llvm::LoopPassManager loops;
+    loops.addPass(llvm::LoopRotatePass());
+    loops.addPass(llvm::LICMPass(llvm::LICMOptions()));
+    late.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/true));
+    late.addPass(llvm::InstCombinePass());
+    late.addPass(llvm::GVNPass());
+    late.addPass(llvm::DSEPass());
+    late.addPass(llvm::InstCombinePass());
+    late.addPass(llvm::SimplifyCFGPass());
+    late.addPass(llvm::ADCEPass());
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
+    passes.run(module, analyses.modules);
 }
 
 void fold_branches(llvm::Module& module) {

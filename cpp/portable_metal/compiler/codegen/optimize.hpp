@@ -9,6 +9,12 @@ namespace metalki::compiler {
 // Inlines everything into the entry points (MSL has no recursion) and optimises at level 2.
 void optimize(llvm::Module& module, llvm::TargetMachine& machine);
 
+// Inlines and simplifies, but leaves loops as they are and makes no vectors: what the vectoriser starts from.
+void simplify(llvm::Module& module, llvm::TargetMachine& machine);
+
+// Cleans up after the vectoriser.
+void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine);
+
 // Promotes variables and folds constant branches, nothing more: enough to see which globals are still read.
 void fold_branches(llvm::Module& module);
 

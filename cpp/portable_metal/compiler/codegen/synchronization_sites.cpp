@@ -158,6 +158,22 @@ void lower_call(llvm::CallInst& call, llvm::FunctionCallee target, std::uint32_t
     call.eraseFromParent();
 }
 
+// The executor's function reads A, B and C from memory and writes D there.
+void lower_matrix_call(llvm::CallInst& call, llvm::FunctionCallee target, std::uint32_t site) {
+    llvm::IRBuilder<> frame(&*call.getFunction()->getEntryBlock().getFirstInsertionPt());
+    auto* operands_type = llvm::ArrayType::get(frame.getFloatTy(), 6);
+    llvm::Value* operands = frame.CreateAlloca(operands_type);
+    llvm::AllocaInst* result = frame.CreateAlloca(call.getType());
+    llvm::IRBuilder<> builder(&call);
+    for (unsigned i = 0; i < 6; ++i) {
+        builder.CreateStore(call.getArgOperand(i), builder.CreateConstInBoundsGEP2_32(operands_type, operands, 0, i));
+    }
+    llvm::CallInst* replacement = builder.CreateCall(target, {builder.getInt32(site), operands, result});
+    replacement->addFnAttr(llvm::Attribute::Convergent);
+    call.replaceAllUsesWith(builder.CreateLoad(call.getType(), result));
+    call.eraseFromParent();
+}
+
 void refuse_calls_elsewhere(llvm::Module& module, llvm::Function& entry) {
     for (const char* name : {runtime::barrier, runtime::simd, runtime::simd_mma}) {
         llvm::Function* function = module.getFunction(name);
@@ -200,7 +216,7 @@ void number_synchronization_sites(llvm::Module& module, llvm::Function& entry) {
             } else if (name == runtime::simd) {
                 lower_call(llvm::cast<llvm::CallInst>(instruction), simd, ++site);
             } else if (name == runtime::simd_mma) {
-                lower_call(llvm::cast<llvm::CallInst>(instruction), mma, ++site);
+                lower_matrix_call(llvm::cast<llvm::CallInst>(instruction), mma, ++site);
             } else if (name == runtime::rt_converge) {
                 llvm::cast<llvm::CallInst>(instruction).setArgOperand(0, llvm::ConstantInt::get(word, ++site));
             }

@@ -65,8 +65,9 @@ struct __threadgroup_context {
     __uint3 threads_per_threadgroup;
     __uint3 threads_in_this_threadgroup;
     __uint3 threads_per_grid;
+    const uint *positions;
 };
-static_assert(sizeof(__threadgroup_context) == 2 * sizeof(void *) + 15 * sizeof(uint) + 4, "kernel_abi.hpp differs");
+static_assert(sizeof(__threadgroup_context) == 3 * sizeof(void *) + 15 * sizeof(uint) + 4, "kernel_abi.hpp differs");
 
 // An argument slot, converted to whatever pointer or reference the parameter is.
 struct __pointer_slot {

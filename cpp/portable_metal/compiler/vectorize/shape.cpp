@@ -1,0 +1,330 @@
+// Arithmetic on shapes.
+#include "vectorize/shape.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/GetElementPtrTypeIterator.h"
+#include "llvm/IR/Operator.h"
+#include "llvm/IR/PatternMatch.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace metalki::compiler::vectorize {
+namespace {
+
+using llvm::Instruction;
+
+unsigned trailing_zeros(std::uint64_t value) {
+    return static_cast<unsigned>(std::min(std::countr_zero(value), 63));
+}
+
+bool all_zero(const LaneOffsets& offsets) {
+    return std::ranges::all_of(offsets, [](std::int64_t c) { return c == 0; });
+}
+
+Shape simplified(Shape shape) {
+    if (shape.kind == Shape::Kind::affine && all_zero(shape.offsets)) {
+        return Shape::uniform(shape.zeros);
+    }
+    return shape;
+}
+
+// The scalar part has zeros where the offsets have bits: each lane is the bitwise or of both.
+bool is_disjoint(const Shape& shape) {
+    return std::ranges::all_of(shape.offsets,
+                               [&](std::int64_t c) { return c >= 0 && (shape.zeros >= 63 || c >> shape.zeros == 0); });
+}
+
+template <class Function> Shape map_offsets(const Shape& shape, unsigned zeros, Function function) {
+    Shape out = Shape::affine({}, zeros);
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        out.offsets[lane] = function(shape.offsets[lane]);
+    }
+    return simplified(out);
+}
+
+const llvm::APInt* constant_operand(const Instruction& instruction, unsigned index) {
+    const llvm::APInt* number = nullptr;
+    bool found = llvm::PatternMatch::match(instruction.getOperand(index), llvm::PatternMatch::m_APInt(number));
+    return found && number->getBitWidth() <= 64 ? number : nullptr;
+}
+
+Shape sum(const Shape& a, const Shape& b, int sign) {
+    Shape out = Shape::affine({}, std::min(a.zeros, b.zeros));
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        out.offsets[lane] = a.offsets[lane] + sign * b.offsets[lane];
+    }
+    return simplified(out);
+}
+
+Shape shape_of_sum(const Instruction& instruction, const Shape& a, const Shape& b) {
+    Shape out = sum(a, b, instruction.getOpcode() == Instruction::Sub ? -1 : 1);
+    const auto* wraps = llvm::dyn_cast<llvm::OverflowingBinaryOperator>(&instruction);
+    bool both_fit = (a.no_wrap || a.is_uniform()) && (b.no_wrap || b.is_uniform());
+    out.no_wrap = instruction.getOpcode() == Instruction::Add && both_fit && (wraps ? wraps->hasNoUnsignedWrap() : true);
+    return out;
+}
+
+Shape shape_of_product(const Shape& a, std::int64_t factor, bool fits) {
+    Shape out = map_offsets(a, a.zeros + trailing_zeros(static_cast<std::uint64_t>(factor)),
+                            [&](std::int64_t c) { return c * factor; });
+    out.zeros = std::min<std::uint8_t>(out.zeros, 63);
+    out.no_wrap = a.no_wrap && fits;
+    return out;
+}
+
+Shape shape_of_shift_right(const Shape& a, unsigned amount) {
+    if (!is_disjoint(a)) {
+        return Shape::varying();
+    }
+    Shape out = map_offsets(a, a.zeros > amount ? a.zeros - amount : 0, [&](std::int64_t c) { return c >> amount; });
+    out.no_wrap = true;
+    return out;
+}
+
+Shape shape_of_bitwise(const Instruction& instruction, const Shape& a, const llvm::APInt& constant) {
+    if (!is_disjoint(a)) {
+        return Shape::varying();
+    }
+    std::int64_t low = a.zeros >= 63 ? -1 : (std::int64_t{1} << a.zeros) - 1;
+    std::int64_t m = static_cast<std::int64_t>(constant.getZExtValue()) & low;
+    auto apply = [&](std::int64_t c) {
+        switch (instruction.getOpcode()) {
+        case Instruction::And:
+            return c & m;
+        case Instruction::Or:
+            return c | m;
+        default:
+            return c ^ m;
+        }
+    };
+    unsigned zeros = instruction.getOpcode() == Instruction::And ? a.zeros : std::min<unsigned>(a.zeros, trailing_zeros(m));
+    Shape out = map_offsets(a, zeros, [&](std::int64_t c) { return apply(c) - apply(0); });
+    out.no_wrap = true;
+    return out;
+}
+
+Shape shape_of_binary(const llvm::BinaryOperator& operation, const Shape& a, const Shape& b) {
+    const auto* wraps = llvm::dyn_cast<llvm::OverflowingBinaryOperator>(&operation);
+    bool fits = wraps && wraps->hasNoUnsignedWrap();
+    const llvm::APInt* left = constant_operand(operation, 0);
+    const llvm::APInt* right = constant_operand(operation, 1);
+    switch (operation.getOpcode()) {
+    case Instruction::Add:
+    case Instruction::Sub:
+        return shape_of_sum(operation, a, b);
+    case Instruction::Mul:
+        if (right) {
+            return shape_of_product(a, right->getSExtValue(), fits);
+        }
+        return left ? shape_of_product(b, left->getSExtValue(), fits) : Shape::varying();
+    case Instruction::Shl:
+        return right && right->ult(63) ? shape_of_product(a, std::int64_t{1} << right->getZExtValue(), fits) : Shape::varying();
+    case Instruction::LShr:
+    case Instruction::AShr:
+        return right && right->ult(63) ? shape_of_shift_right(a, static_cast<unsigned>(right->getZExtValue()))
+                                       : Shape::varying();
+    case Instruction::Or:
+        if (llvm::cast<llvm::PossiblyDisjointInst>(operation).isDisjoint() && !right) {
+            Shape out = sum(a, b, 1);
+            out.no_wrap = true;
+            return out;
+        }
+        [[fallthrough]];
+    case Instruction::And:
+    case Instruction::Xor:
+        return right ? shape_of_bitwise(operation, a, *right) : Shape::varying();
+    default:
+        return Shape::varying();
+    }
+}
+
+Shape shape_of_address(const llvm::GetElementPtrInst& address, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
+    Shape out = shape_of(address.getPointerOperand());
+    if (!out.has_scalar()) {
+        return Shape::varying();
+    }
+    out.zeros = 0;
+    for (auto step = llvm::gep_type_begin(address), end = llvm::gep_type_end(address); step != end; ++step) {
+        Shape index = shape_of(step.getOperand());
+        if (!index.has_scalar()) {
+            return Shape::varying();
+        }
+        if (index.is_uniform()) {
+            continue;
+        }
+        auto stride = static_cast<std::int64_t>(step.getSequentialElementStride(layout).getFixedValue());
+        out = sum(out, shape_of_product(index, stride, false), 1);
+    }
+    out.zeros = 0;
+    out.no_wrap = false;
+    return out;
+}
+
+Shape shape_of_choice(const llvm::SelectInst& choice, const ShapeLookup& shape_of) {
+    if (choice.getTrueValue() == choice.getFalseValue()) {
+        return shape_of(choice.getTrueValue());
+    }
+    Shape a = shape_of(choice.getTrueValue()), b = shape_of(choice.getFalseValue());
+    if (!a.has_scalar() || !b.has_scalar() || !shape_of(choice.getCondition()).is_uniform() || a.offsets != b.offsets) {
+        return Shape::varying();
+    }
+    Shape out = Shape::affine(a.offsets, std::min(a.zeros, b.zeros), a.no_wrap && b.no_wrap);
+    return simplified(out);
+}
+
+LaneOffsets lane_offsets(auto function) {
+    LaneOffsets out{};
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        out[lane] = function(static_cast<std::int64_t>(lane));
+    }
+    return out;
+}
+
+Shape shape_of_local_position(unsigned axis, const Geometry& geometry) {
+    switch (geometry.layout) {
+    case LaneLayout::flat:
+    case LaneLayout::rows:
+        return axis == 0 ? Shape::linear(1, 5, true) : Shape::uniform();
+    case LaneLayout::columns: {
+        auto width = static_cast<std::int64_t>(geometry.width);
+        unsigned rows = lanes / geometry.width;
+        if (axis == 0) {
+            return Shape::affine(lane_offsets([&](std::int64_t lane) { return lane % width; }), 63, true);
+        }
+        return axis == 1
+                   ? Shape::affine(lane_offsets([&](std::int64_t lane) { return lane / width; }), trailing_zeros(rows), true)
+                   : Shape::uniform();
+    }
+    case LaneLayout::table:
+        return Shape::varying();
+    }
+    return Shape::varying();
+}
+
+} // namespace
+
+Shape Shape::uniform(unsigned zeros) {
+    Shape out;
+    out.kind = Kind::uniform;
+    out.zeros = static_cast<std::uint8_t>(zeros);
+    return out;
+}
+
+Shape Shape::affine(const LaneOffsets& offsets, unsigned zeros, bool no_wrap) {
+    Shape out;
+    out.kind = Kind::affine;
+    out.offsets = offsets;
+    out.zeros = static_cast<std::uint8_t>(zeros);
+    out.no_wrap = no_wrap;
+    return out;
+}
+
+Shape Shape::varying() {
+    Shape out;
+    out.kind = Kind::varying;
+    return out;
+}
+
+Shape Shape::linear(std::int64_t step, unsigned zeros, bool no_wrap) {
+    return affine(lane_offsets([&](std::int64_t lane) { return lane * step; }), zeros, no_wrap);
+}
+
+Shape shape_of_input(ThreadInput group, unsigned axis, const Geometry& geometry) {
+    switch (group) {
+    case ThreadInput::position_in_grid: {
+        Shape local = shape_of_local_position(axis, geometry);
+        local.zeros = 0;
+        return local;
+    }
+    case ThreadInput::position_in_threadgroup:
+        return shape_of_local_position(axis, geometry);
+    case ThreadInput::index_in_threadgroup:
+        return Shape::linear(1, 5, true);
+    case ThreadInput::index_in_simdgroup:
+        return Shape::linear(1, 63, true);
+    default:
+        return Shape::uniform();
+    }
+}
+
+namespace {
+
+// Lanes are not further apart than half the range of the type, so that their order survives an extension.
+bool fits_half(const Shape& shape, unsigned bits) {
+    if (bits >= 64) {
+        return true;
+    }
+    auto [lowest, highest] = std::ranges::minmax(shape.offsets);
+    return highest - lowest < std::int64_t{1} << (bits - 1);
+}
+
+Shape unreduced_shape(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
+    bool unknown = false, uniform = true, scalar = true;
+    for (const llvm::Use& operand : instruction.operands()) {
+        Shape shape = shape_of(operand.get());
+        unknown |= shape.kind == Shape::Kind::unknown;
+        uniform &= shape.is_uniform();
+        scalar &= shape.has_scalar();
+    }
+    if (unknown) {
+        return Shape();
+    }
+    if (uniform) {
+        if (!instruction.getType()->isIntegerTy()) {
+            return Shape::uniform();
+        }
+        return Shape::uniform(std::min(llvm::computeKnownBits(&instruction, layout).countMinTrailingZeros(), 63u));
+    }
+    if (instruction.getType()->isVectorTy() ||
+        !(instruction.getType()->isIntegerTy() || instruction.getType()->isPointerTy())) {
+        return Shape::varying();
+    }
+    if (const auto* choice = llvm::dyn_cast<llvm::SelectInst>(&instruction)) {
+        return shape_of_choice(*choice, shape_of);
+    }
+    if (!scalar) {
+        return Shape::varying();
+    }
+    if (const auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(&instruction)) {
+        return shape_of_binary(*operation, shape_of(operation->getOperand(0)), shape_of(operation->getOperand(1)));
+    }
+    if (const auto* address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction)) {
+        return shape_of_address(*address, shape_of, layout);
+    }
+    Shape operand = shape_of(instruction.getOperand(0));
+    if (llvm::isa<llvm::ZExtInst, llvm::SExtInst>(instruction) &&
+        !fits_half(operand, instruction.getOperand(0)->getType()->getIntegerBitWidth())) {
+        return Shape::varying();
+    }
+    switch (instruction.getOpcode()) {
+    case Instruction::ZExt:
+    case Instruction::SExt:
+    case Instruction::IntToPtr:
+    case Instruction::PtrToInt:
+    case Instruction::Freeze:
+        return operand;
+    case Instruction::Trunc:
+        operand.no_wrap = is_disjoint(operand);
+        return operand;
+    default:
+        return Shape::varying();
+    }
+}
+
+} // namespace
+
+Shape shape_of_operation(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
+    Shape out = unreduced_shape(instruction, shape_of, layout);
+    if (out.kind == Shape::Kind::affine && instruction.getType()->isIntegerTy() &&
+        instruction.getType()->getIntegerBitWidth() < 64) {
+        for (std::int64_t& offset : out.offsets) {
+            offset = llvm::SignExtend64(static_cast<std::uint64_t>(offset), instruction.getType()->getIntegerBitWidth());
+        }
+        out = simplified(out);
+    }
+    return out;
+}
+
+} // namespace metalki::compiler::vectorize

@@ -1,0 +1,61 @@
+// What is known about a value across the 32 lanes of a SIMD-group: the same everywhere, or a scalar plus a constant a lane.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+
+#include "llvm/IR/DataLayout.h"
+#include "llvm/IR/Instructions.h"
+
+#include "compiler/kernel_abi.hpp"
+
+namespace metalki::compiler::vectorize {
+
+constexpr unsigned lanes = simd_width;
+using LaneOffsets = std::array<std::int64_t, lanes>;
+
+struct Shape {
+    enum class Kind : std::uint8_t { unknown, uniform, affine, varying };
+
+    Kind kind = Kind::unknown;
+    std::uint8_t zeros = 0; // low bits of the scalar part that are known to be zero
+    bool no_wrap = false;   // scalar part + offset does not exceed the unsigned range of the type
+    LaneOffsets offsets{};  // affine: value of a lane = scalar part + its offset; pointers: in bytes
+
+    static Shape uniform(unsigned zeros = 0);
+    static Shape affine(const LaneOffsets& offsets, unsigned zeros = 0, bool no_wrap = false);
+    static Shape varying();
+    // Offsets 0, step, 2 * step, ...
+    static Shape linear(std::int64_t step, unsigned zeros = 0, bool no_wrap = false);
+
+    bool is_uniform() const { return kind == Kind::uniform; }
+    bool is_varying() const { return kind == Kind::varying; }
+    bool has_scalar() const { return kind == Kind::uniform || kind == Kind::affine; }
+    bool operator==(const Shape&) const = default;
+};
+
+// How the threads of a threadgroup lie in its SIMD-groups; code is generated for one of these.
+enum class LaneLayout : std::uint8_t {
+    flat,    // rows of 32 along x of the whole grid; no threadgroups
+    rows,    // a SIMD-group lies in one row of x (width a multiple of 32, or a threadgroup of one row)
+    columns, // the width is a power of two below 32, SIMD-groups are blocks of whole rows
+    table,   // anything: the positions are read from a table
+};
+
+struct Geometry {
+    LaneLayout layout = LaneLayout::rows;
+    unsigned width = 32; // columns: threads along x
+    bool full = true;    // every lane of every SIMD-group exists
+    bool operator==(const Geometry&) const = default;
+};
+
+// Shape of a position input.
+Shape shape_of_input(ThreadInput group, unsigned axis, const Geometry& geometry);
+
+using ShapeLookup = std::function<Shape(const llvm::Value*)>;
+
+// Shape of the result of anything but a phi, a call or an alloca, from the shapes of its operands.
+Shape shape_of_operation(const llvm::Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout);
+
+} // namespace metalki::compiler::vectorize

@@ -1,0 +1,81 @@
+// Puts the parts together.
+#include "vectorize/vectorize.hpp"
+
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/IR/Dominators.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include "codegen/runtime_names.hpp"
+#include "vectorize/divergence.hpp"
+#include "vectorize/entries.hpp"
+#include "vectorize/widener.hpp"
+
+namespace metalki::compiler::vectorize {
+namespace {
+
+llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::TargetMachine& machine) {
+    llvm::DominatorTree dominators(kernel);
+    llvm::LoopInfo loops(dominators);
+    Divergence divergence(kernel, loops, geometry);
+    VectorMath mathematics(machine);
+    return Widener(kernel, divergence, mathematics).run();
+}
+
+// A function that stayed out of line and synchronises would have to wait for lanes that are not in it.
+void refuse_hidden_synchronization(llvm::Function& kernel) {
+    for (const char* name : {runtime::barrier, runtime::simd, runtime::simd_mma, runtime::simd_lane,
+                             runtime::threadgroup_memory, runtime::input}) {
+        const llvm::Function* function = kernel.getParent()->getFunction(name);
+        for (const llvm::User* user :
+             function ? function->users() : llvm::iterator_range<llvm::Value::const_user_iterator>({}, {})) {
+            const auto* call = llvm::dyn_cast<llvm::CallInst>(user);
+            if (!call || call->getFunction() != &kernel) {
+                throw Unsupported("a function that could not be inlined into the kernel synchronises");
+            }
+        }
+    }
+}
+
+} // namespace
+
+Demands demands_of(const llvm::Function& kernel) {
+    Demands out;
+    for (const llvm::Instruction& instruction : llvm::instructions(kernel)) {
+        const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+        const llvm::Function* callee = call ? call->getCalledFunction() : nullptr;
+        if (!callee) {
+            continue;
+        }
+        llvm::StringRef name = callee->getName();
+        out.barriers |= name == runtime::barrier;
+        for (const char* own :
+             {runtime::barrier, runtime::simd, runtime::simd_mma, runtime::simd_lane, runtime::threadgroup_memory}) {
+            out.threadgroups |= name == own;
+        }
+        if (name == runtime::input) {
+            const auto* which = llvm::dyn_cast<llvm::ConstantInt>(call->getArgOperand(0));
+            auto group = which ? static_cast<ThreadInput>(which->getZExtValue() / 3 * 3) : ThreadInput::count;
+            out.threadgroups |= group != ThreadInput::position_in_grid && group != ThreadInput::threads_per_grid &&
+                                group != ThreadInput::threadgroups_per_grid && group != ThreadInput::threads_per_threadgroup;
+        }
+    }
+    return out;
+}
+
+llvm::Function& vectorize(llvm::Function& kernel, const Geometry& geometry, const std::string& name,
+                          llvm::TargetMachine& machine) {
+    refuse_hidden_synchronization(kernel);
+    if (geometry.layout == LaneLayout::flat) {
+        Geometry partial = geometry;
+        partial.full = false;
+        llvm::Function& body = widen(kernel, geometry, machine);
+        llvm::Function& rest = widen(kernel, partial, machine);
+        return make_row_entry(body, rest, name);
+    }
+    llvm::Function& body = widen(kernel, geometry, machine);
+    return demands_of(kernel).barriers ? make_barrier_entry(body, geometry, name) : make_group_entry(body, geometry, name);
+}
+
+} // namespace metalki::compiler::vectorize

@@ -1,0 +1,168 @@
+// Rewrites a kernel for one thread as a function for the 32 lanes of a SIMD-group.
+#pragma once
+
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "llvm/IR/Function.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/Module.h"
+
+#include "vectorize/divergence.hpp"
+#include "vectorize/vector_math.hpp"
+
+namespace metalki::compiler::vectorize {
+
+// The kernel has to run thread by thread; what() says why.
+class Unsupported : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+// Parameters of the widened function.
+enum class BodyParameter : unsigned { context, simdgroup, x, y, z, active_lanes };
+
+// Marks memory that is used within one operation only.
+inline constexpr const char* scratch_mark = "metalki.scratch";
+
+// The lanes that take part; null: all 32.
+using Mask = llvm::Value*;
+
+class Widener {
+public:
+    Widener(llvm::Function& kernel, const Divergence& divergence, const VectorMath& mathematics);
+
+    // void body(context, simdgroup, x, y, z, active lanes): runs one SIMD-group. x, y, z: position of lane 0 in the grid (flat)
+    // or in the threadgroup. Values that live from block to block sit in allocas, those in the first block depend on the
+    // parameters only.
+    llvm::Function& run();
+
+private:
+    // Scalar part for uniform and affine values, vector of all lanes for varying ones.
+    using Representation = llvm::Value*;
+    using EdgeKey = std::pair<const llvm::BasicBlock*, const llvm::BasicBlock*>;
+
+    // A level while code for it is written.
+    struct LevelState {
+        const Level* level = nullptr;
+        LevelState* outer = nullptr;
+        const Level::Node* node = nullptr;  // of the outer level
+        llvm::AllocaInst* mask = nullptr;   // lanes in this iteration; null: all
+        llvm::AllocaInst* again = nullptr;  // divergent loops: lanes that go round
+        bool collects = false;              // lanes that leave are gathered behind the loop
+        llvm::BasicBlock* end = nullptr;    // divergent loops: end of the iteration
+        llvm::BasicBlock* behind = nullptr; // where collected lanes go on
+        std::map<EdgeKey, llvm::AllocaInst*> exit_masks;
+        std::vector<llvm::AllocaInst*> node_masks;
+    };
+
+    // widen_control.cpp
+    void emit_level(LevelState& state);
+    void emit_node(LevelState& state, unsigned index);
+    void emit_inner_loop(LevelState& outer, unsigned index, llvm::AllocaInst* mask, LevelState& state);
+    void emit_region(LevelState& state, const Level::Node& split);
+    void emit_real_branch(LevelState& state, const Level::Node& node);
+    void emit_masked_branch(LevelState& state, const Level::Node& node);
+    void note_mask(LevelState& state, const Edge& edge, Mask mask);
+    void store_phis(const Edge& edge, Mask mask, bool masked);
+    void forget_phis(const llvm::BasicBlock* block);
+    bool leaves_divergent_loop(const LevelState& state, const Edge& edge) const;
+    llvm::BasicBlock* follow(LevelState& state, const Edge& edge, Mask mask);
+    void note_headers(const Level& level);
+    llvm::BasicBlock* label(const llvm::BasicBlock* block);
+    void enter(llvm::BasicBlock* block);
+    void emit_block(const llvm::BasicBlock& block, Mask mask);
+    bool needs_guard(const Level::Node& node) const;
+    Mask load_mask(llvm::AllocaInst* slot);
+    void or_mask(llvm::AllocaInst* slot, Mask mask);
+
+    // widen_values.cpp
+    llvm::Type* widened(llvm::Type* type) const;
+    llvm::FixedVectorType* vector_of(llvm::Type* scalar) const;
+    Representation representation(const llvm::Value* value);
+    llvm::Value* scalar(const llvm::Value* value);
+    llvm::Value* vector(const llvm::Value* value);
+    llvm::Value* splat(llvm::Value* scalar);
+    llvm::Value* materialize(llvm::Value* scalar, const Shape& shape);
+    llvm::Constant* lane_constants(llvm::Type* type, const LaneOffsets& offsets) const;
+    llvm::AllocaInst* slot_for(const llvm::Value* value);
+    llvm::AllocaInst* make_slot(llvm::Type* type, const llvm::Twine& name);
+    llvm::AllocaInst* make_scratch(llvm::Type* type);
+    void define(const llvm::Instruction& instruction, Representation value);
+    llvm::Value* mask_bits(Mask mask);
+    llvm::Value* any(Mask mask);
+    Mask both(Mask a, Mask b);
+    llvm::Value* blend(Mask mask, llvm::Value* on, llvm::Value* off);
+    Mask full_mask();
+    llvm::Value* last_active(Mask mask);
+    llvm::Value* first_active(Mask mask);
+
+    // widen_operations.cpp
+    bool is_prologue(const llvm::Instruction& instruction) const;
+    void emit_instruction(const llvm::Instruction& instruction, Mask mask);
+    llvm::Value* clone_scalar(const llvm::Instruction& instruction, bool keep_flags);
+    llvm::Value* emit_affine(const llvm::Instruction& instruction);
+    llvm::Value* emit_extension(const llvm::CastInst& extension);
+    llvm::Value* emit_varying(const llvm::Instruction& instruction, Mask mask);
+    llvm::Value* emit_vector_cast(const llvm::CastInst& cast);
+    llvm::Value* emit_division(const llvm::BinaryOperator& division, Mask mask);
+    llvm::Value* interleave(llvm::Value* components);
+    llvm::Value* deinterleave(llvm::Value* wide, unsigned components);
+    llvm::Value* emit_address(const llvm::GetElementPtrInst& address);
+
+    // widen_memory.cpp
+    void emit_array(const llvm::AllocaInst& array);
+    void emit_load(const llvm::LoadInst& load, Mask mask);
+    void emit_store(const llvm::StoreInst& store, Mask mask);
+    llvm::Value* load_lanes(const llvm::Value* pointer, llvm::Type* element, std::int64_t bytes_on, llvm::Align align,
+                            Mask mask);
+    void store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask);
+    llvm::Value* load_runs(llvm::Value* base, const Shape& shape, llvm::Type* element, llvm::Align align);
+    llvm::Value* addresses(const llvm::Value* pointer, std::int64_t bytes_on);
+    llvm::Value* offset_address(llvm::Value* address, std::int64_t bytes);
+
+    // widen_calls.cpp
+    void emit_call(const llvm::CallInst& call, Mask mask);
+    llvm::Value* emit_intrinsic(const llvm::CallInst& call, Mask mask);
+    llvm::Value* emit_vector_function(const VectorFunction& function, const llvm::CallInst& call);
+    llvm::Value* input(unsigned which);
+    llvm::Value* load_context(llvm::Type* type, std::size_t offset);
+    llvm::Value* emit_per_lane(const llvm::Instruction& instruction, Mask mask);
+
+    // widen_simd.cpp
+    llvm::Value* emit_simd_operation(const llvm::CallInst& call, Mask mask);
+    llvm::Value* emit_reduction(SimdOp op, SimdType type, llvm::Value* value, unsigned width);
+    llvm::Value* emit_prefix(SimdOp op, SimdType type, llvm::Value* value, unsigned width, bool inclusive);
+    llvm::Value* emit_shuffle(SimdOp op, unsigned width, const llvm::CallInst& call, Mask mask);
+    llvm::Value* emit_ballot(const llvm::Value* predicate, unsigned width, Mask mask);
+    llvm::Value* permute(llvm::Value* value, llvm::Value* source);
+    llvm::Value* existing_lanes();
+    llvm::Value* emit_matrix_multiply(const llvm::CallInst& call, Mask mask);
+
+    llvm::Function& kernel_;
+    const Divergence& divergence_;
+    const VectorMath& mathematics_;
+    llvm::LLVMContext& context_;
+    llvm::Module& module_;
+    const llvm::DataLayout& layout_;
+    llvm::Function* body_ = nullptr;
+    llvm::BasicBlock* slots_ = nullptr;    // allocas
+    llvm::BasicBlock* prologue_ = nullptr; // what depends on parameters only
+    llvm::BasicBlock* return_ = nullptr;
+    llvm::IRBuilder<> builder_;
+    std::unordered_map<const llvm::Value*, Representation> prologue_values_, local_values_;
+    std::unordered_map<const llvm::Value*, llvm::AllocaInst*> value_slots_;
+    std::map<const llvm::BasicBlock*, llvm::BasicBlock*> labels_;
+    std::map<const Level::Node*, std::map<EdgeKey, llvm::AllocaInst*>> node_exit_masks_;
+    std::set<const llvm::BasicBlock*> headers_;
+    std::map<unsigned, llvm::Value*> inputs_;
+    llvm::Value* all_lanes_ = nullptr; // mask of the lanes that exist; null: 32
+};
+
+} // namespace metalki::compiler::vectorize

@@ -1,0 +1,56 @@
+// See the header.
+#include "cpu/plan.hpp"
+
+#include <algorithm>
+
+namespace metalki::cpu {
+
+namespace {
+
+// Long enough that the loop inside the kernel pays, short enough to be shared.
+constexpr std::uint32_t longest_row = 8192;
+
+std::uint32_t groups_along(std::uint32_t grid, std::uint32_t threads) {
+    return grid / threads + (grid % threads != 0 ? 1 : 0);
+}
+
+} // namespace
+
+Plan::Plan(const Dispatch& dispatch) {
+    const compiler::Uint3& grid = dispatch.grid;
+    const compiler::Uint3& threads = dispatch.threadgroup;
+    groups = {groups_along(grid.x, threads.x), groups_along(grid.y, threads.y), groups_along(grid.z, threads.z)};
+    units = groups;
+    const compiler::VectorVariants* variants = dispatch.code->variants.get();
+    codes.fill(variants == nullptr ? dispatch.code : variants->rows());
+    if (codes[0] != nullptr && by_rows()) {
+        row_length = std::min(grid.x, longest_row);
+        units = {groups_along(grid.x, row_length), grid.y, grid.z};
+    } else if (codes[0] == nullptr) {
+        const compiler::Uint3 rest{grid.x % threads.x, grid.y % threads.y, grid.z % threads.z};
+        for (unsigned cut = 0; cut < codes.size(); ++cut) {
+            const bool x = (cut & 1) != 0, y = (cut & 2) != 0, z = (cut & 4) != 0;
+            const bool occurs = (x ? rest.x != 0 : grid.x >= threads.x) && (y ? rest.y != 0 : grid.y >= threads.y) &&
+                                (z ? rest.z != 0 : grid.z >= threads.z);
+            if (occurs)
+                codes[cut] = variants->threadgroups({x ? rest.x : threads.x, y ? rest.y : threads.y, z ? rest.z : threads.z});
+            if (occurs && codes[cut] == nullptr) {
+                codes.fill(&variants->scalar());
+                break;
+            }
+        }
+        const auto any = std::ranges::find_if(codes, [](const auto* code) { return code != nullptr; });
+        std::ranges::replace(codes, nullptr, *any);
+    }
+    for (const compiler::KernelCode* code : codes)
+        stack_size = std::max(stack_size, code->stack_size);
+}
+
+bool Plan::contains(std::uintptr_t address) const {
+    return std::ranges::any_of(codes, [&](const compiler::KernelCode* code) {
+        return reinterpret_cast<std::uintptr_t>(code->code_begin) <= address &&
+               address < reinterpret_cast<std::uintptr_t>(code->code_end);
+    });
+}
+
+} // namespace metalki::cpu
