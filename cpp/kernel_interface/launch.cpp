@@ -325,9 +325,13 @@ ArgumentValue encode_number(const Kernel& kernel, std::size_t position, const Sc
         refuse(impl, position, "a number was given, but it needs " + std::to_string(info.nbytes) + " bytes");
     if (const std::size_t length = encode_plainly(info.scalar, value, slot); length != 0) [[likely]]
         return ArgumentValue::bytes(slot.bytes, length);
-    const std::size_t length =
+    try {
+        return ArgumentValue::bytes(slot.bytes, encode_scalar(info.scalar, value, slot.bytes, {}));
+    } catch (const ArgumentError&) {
+        // Once more, with the text that only a refusal needs.
         encode_scalar(info.scalar, value, slot.bytes, "launch of \"" + impl.name + "\": argument \"" + info.name + "\"");
-    return ArgumentValue::bytes(slot.bytes, length);
+        throw;
+    }
 }
 
 ArgumentValue encode_object(const Kernel& kernel, std::size_t position, const void* data, std::size_t size, std::size_t count) {

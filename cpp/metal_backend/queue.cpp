@@ -12,7 +12,7 @@ namespace metalki::metal {
 namespace {
 
 constexpr unsigned commands_per_batch = 128;
-constexpr std::size_t most_spare_batches = 4;
+constexpr std::size_t most_spare_batches = 64;
 constexpr std::size_t most_inline_bytes = 4096; // Metal's limit of setBytes
 
 MTL::Size size_of(const Extents& extents) {

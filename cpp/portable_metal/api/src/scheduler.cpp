@@ -17,6 +17,7 @@ namespace metalki::api {
 namespace {
 
 constexpr unsigned max_drivers = 4;
+constexpr std::size_t most_spare_storages = 32; // of a queue
 
 thread_local bool in_completed_handler = false;
 thread_local const QueueState* owned_queue = nullptr;
@@ -291,7 +292,7 @@ void run_owned(QueueState& queue, const CommandBufferState* until) {
         {
             std::lock_guard lock(queue.mutex);
             queue.buffers.pop_front();
-            if (queue.spare.size() < 8)
+            if (queue.spare.size() < most_spare_storages)
                 queue.spare.push_back(std::move(buffer->storage));
             handlers = !buffer->completed_handlers.empty() || !buffer->log.is_empty() || !queue.completed.empty() ||
                        queue.running_handlers;
