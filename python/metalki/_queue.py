@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from . import _core, _device
-from ._core import Event
+from ._core import Event, synchronize
 from .errors import ArgumentError
 
 __all__ = ["Event", "Queue", "global_queue", "on_complete", "synchronize", "synchronize_async"]
@@ -54,14 +54,6 @@ def checked(queue: Any, what: str) -> _core.Queue:
     if not isinstance(queue, _core.Queue):
         raise ArgumentError(f"{what}: a metalki.Queue is expected, {type(queue).__name__} was given")
     return queue
-
-
-def synchronize(queue: _core.Queue | None = None) -> None:
-    """Waits for a queue, by default the calling thread's or task's on the current device, without holding the GIL.
-
-    Ctrl-C interrupts the wait and stops the queue's work, so that a kernel that never ends does not block it for ever.
-    Raises DeviceError when the device reported a fault."""
-    checked(queue, "synchronize").synchronize()
 
 
 async def synchronize_async(queue: _core.Queue | None = None) -> None:
