@@ -5,7 +5,7 @@ The same cuts as in reductions, on pairs of value and index; the first of equal 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from . import reductions as r
 __all__ = ["argmax", "argmin", "findmax", "findmin"]
 
 _HELPERS = """
+template <typename T> inline T ki_shift_xor(T v, ushort n) { return simd_shuffle_xor(v, n); }
+template <> inline long ki_shift_xor(long v, ushort n) { return as_type<long>(simd_shuffle_xor(as_type<uint2>(v), n)); }
+template <> inline ulong ki_shift_xor(ulong v, ushort n) { return as_type<ulong>(simd_shuffle_xor(as_type<uint2>(v), n)); }
 inline bool ki_better(ki_a a, ki_a b) { return a KI_SIGN b || ki_isnan(a, b); }
 inline bool ki_before(ki_a a, ix i, ki_a b, ix j) { return ki_better(a, b) || (!ki_better(b, a) && i < j); }
 """
@@ -28,23 +31,18 @@ kernel void ki_rows(device ki_s* values, device ki_p* places, device const ki_t*
                     uint2 groups [[threadgroups_per_grid]], uint lane [[thread_index_in_simdgroup]]) {
     const ix start = (ix)group.y * length, first = start + (ix)group.x * chunk;
     const ix last = min(first + chunk, start + length);
+#if KI_PAIRS
     const ix own = min(first + (ix)lane, last - 1);
     ki_a best = x[own];
-    ix place = KI_PLACE(own, own - start);
-    ix at = first + 32;
-    for (; at + 32 <= last; at += 32) {
+    ix place = given[own];
+    for (ix at = first + 32; at < last; at += 32) {
         const ix i = at + lane;
-        const ki_a v = x[i];
-        const bool wins = ki_better(v, best);
-        best = wins ? v : best;
-        place = wins ? KI_PLACE(i, i - start) : place;
-    }
-    if (at + lane < last) {
-        const ix i = at + lane;
-        const ki_a v = x[i];
-        const bool wins = ki_better(v, best);
-        best = wins ? v : best;
-        place = wins ? KI_PLACE(i, i - start) : place;
+        if (i < last) {
+            const ki_a v = x[i];
+            const bool wins = ki_better(v, best);
+            best = wins ? v : best;
+            place = wins ? given[i] : place;
+        }
     }
     for (ushort n = 16; n > 0; n /= 2) {
         const ki_a v = ki_shift_down(best, n);
@@ -53,6 +51,46 @@ kernel void ki_rows(device ki_s* values, device ki_p* places, device const ki_t*
         best = wins ? v : best;
         place = wins ? i : place;
     }
+#else
+    // The value first, then the first place where it is: cheaper than carrying both along.
+    const ki_a any = x[first];
+    ki_a v0 = any, v1 = any, v2 = any, v3 = any;
+    ix at = first;
+    for (; at + 128 <= last; at += 128) {
+        const ix i = at + lane;
+        const ki_a a0 = x[i], a1 = x[i + 32], a2 = x[i + 64], a3 = x[i + 96];
+        v0 = ki_better(a0, v0) ? a0 : v0;
+        v1 = ki_better(a1, v1) ? a1 : v1;
+        v2 = ki_better(a2, v2) ? a2 : v2;
+        v3 = ki_better(a3, v3) ? a3 : v3;
+    }
+    for (; at < last; at += 32) {
+        if (at + lane < last) {
+            const ki_a a0 = x[at + lane];
+            v0 = ki_better(a0, v0) ? a0 : v0;
+        }
+    }
+    v0 = ki_better(v1, v0) ? v1 : v0;
+    v2 = ki_better(v3, v2) ? v3 : v2;
+    ki_a best = ki_better(v2, v0) ? v2 : v0;
+    for (ushort n = 16; n > 0; n /= 2) {
+        const ki_a v = ki_shift_xor(best, n);
+        best = ki_better(v, best) ? v : best;
+    }
+    ix place = first;
+    for (at = first; at < last; at += 32) {
+        const ix i = at + lane;
+        bool here = false;
+        if (i < last) {
+            const ki_a v = x[i];
+            here = v == best || ki_both_nan(v, best);
+        }
+        if (simd_any(here)) {
+            place = at + simd_min(here ? lane : 32u) - start;
+            break;
+        }
+    }
+#endif
     if (lane == 0) {
         const ix o = (ix)group.y * groups.x + group.x;
         values[o] = (ki_s)best;
@@ -95,6 +133,8 @@ def _kernel(
         text += [f"typedef {c.msl(d, 'findmin')} ki_{n};\n" for n, d in types.items()]
         text.append(f"typedef {'long' if last else ix} ki_p;\n#define KI_SIGN {sign}\n")
         text.append(f"inline bool ki_isnan(ki_a a, ki_a b) {{ return {nan}; }}\n")
+        both = "a != a && b != b" if c.is_float(acc) else "false"
+        text.append(f"inline bool ki_both_nan(ki_a a, ki_a b) {{ return {both}; }}\n#define KI_PAIRS {int(pairs)}\n")
         text.append(f"#define KI_PLACE(i, k) {'given[i]' if pairs else '(ix)(k)'}\n")
         return c.compiled("".join([*text, _HELPERS, _ROWS if kind == "rows" else _COLUMNS]), "ki_" + kind)
 
@@ -103,6 +143,10 @@ def _kernel(
 
 
 def _find(sign: str, x: Any, axis: Any, keepdims: bool, what: str) -> tuple[Array, Array]:
+    if type(x) is Array:
+        known = _known.get((sign, x.dtype, x.shape, x.device, axis, keepdims))
+        if known is not None:
+            return _execute(known, x)
     value = c.as_operand(x, what)
     whole: tuple[int, ...] = value.shape
     shape = whole
@@ -116,45 +160,84 @@ def _find(sign: str, x: Any, axis: Any, keepdims: bool, what: str) -> tuple[Arra
     kept = (*shape[:at], *shape[at + 1 :])
     if keepdims:
         kept = (1,) * len(whole) if axis is None else (*shape[:at], 1, *shape[at + 1 :])
-    out = c.result_like(kept, value.dtype, value), c.result_like(kept, c.INT64, value)
     if value.size == 0:
-        return out
+        return c.result_like(kept, value.dtype, value), c.result_like(kept, c.INT64, value)
     acc = r._element_types("min", value.dtype)[0]
-    _reduce(sign, value, None, out, acc, c.elements(shape[:at]), shape[at], c.elements(shape[at + 1 :]))
-    return out
+    sizes = c.elements(shape[:at]), shape[at], c.elements(shape[at + 1 :])
+    places = c.INT64 if value.size >= c.NARROW - 1024 else c.INT32
+    known = _Known(_plan(sign, value.dtype, acc, sizes, places, value.device), places, value.dtype, kept)
+    if len(_known) >= c._MOST_CACHED:
+        _known.clear()
+    if axis is None or type(axis) is int:
+        _known[sign, value.dtype, value.shape, value.device, axis, keepdims] = known
+    return _execute(known, value)
 
 
-def _reduce(
-    sign: str, x: Array, given: Array | None, out: tuple[Array, Array], acc: np.dtype[Any], outer: int, length: int,
-    inner: int,
-) -> None:  # fmt: skip
-    wide = outer * length * inner >= c.NARROW - 1024 if given is None else given.dtype == c.INT64
-    if inner == 1:
-        chunks = min(-(-length // r._CHUNK), max(1, r._MOST_CHUNKS // outer))
-        chunk = -(-length // chunks)
-        chunk = -(-chunk // 32) * 32
-    else:
-        chunks = 1 if inner * outer >= 2048 else min(-(-length // 64), max(1, 2048 // (inner * outer)))
-        chunk = -(-length // chunks)
-    chunks = -(-length // chunk)
-    last = chunks == 1
-    kind = "rows" if inner == 1 else "columns"
-    kernel = _kernel(kind, sign, x.dtype, acc, out[0].dtype if last else acc, given is not None, wide, last, x.device)
-    targets = out
-    if not last:
-        places = c.INT64 if wide else c.INT32
-        targets = (
-            c.result_like((outer, chunks, inner), acc, x),
-            c.result_like((outer, chunks, inner), places, x),
-        )
-    if given is None:
-        given = c.result_like((1,), c.INT64 if wide else c.INT32, x)
-    if kind == "rows":
-        kernel(*targets, x, given, length, chunk, numworkgroups=(chunks, outer), workgroupsize=32)
-    else:
-        kernel(*targets, x, given, inner, length, chunk, ndrange=(inner, chunks, outer))
-    if not last:
-        _reduce(sign, targets[0], targets[1], out, acc, outer, chunks, inner)
+class _Step(NamedTuple):
+    """One launch: the kernel, its numbers and grid, and what it leaves: values and places of `size` elements."""
+
+    kernel: Kernel
+    numbers: tuple[int, ...]
+    ndrange: tuple[int, ...] | None
+    groups: tuple[int, ...] | None
+    size: int
+    dtype: np.dtype[Any]
+
+
+class _Known(NamedTuple):
+    """The launches of a search, and the result's dtypes and shape."""
+
+    steps: list[_Step]
+    places: np.dtype[Any]
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+_known: dict[Any, _Known] = {}
+
+
+def _execute(known: _Known, x: Array) -> tuple[Array, Array]:
+    values, given = x, c.result_like((1,), known.places, x)
+    for number, step in enumerate(known.steps):
+        if number == len(known.steps) - 1:
+            out = c.result_like(known.shape, known.dtype, x), c.result_like(known.shape, c.INT64, x)
+        else:
+            out = c.result_like((step.size,), step.dtype, x), c.result_like((step.size,), known.places, x)
+        if step.groups is None:
+            step.kernel(*out, values, given, *step.numbers, ndrange=step.ndrange)
+        else:
+            step.kernel(*out, values, given, *step.numbers, numworkgroups=step.groups, workgroupsize=32)
+        values, given = out
+    return values, given
+
+
+def _plan(
+    sign: str, dtype: np.dtype[Any], acc: np.dtype[Any], sizes: tuple[int, int, int], places: np.dtype[Any], device: Any
+) -> list[_Step]:
+    """The launches that search the middle of (outer, length, inner)."""
+    outer, length, inner = sizes
+    steps: list[_Step] = []
+    element = dtype
+    while True:
+        if inner == 1:
+            chunks = min(-(-length // r._CHUNK), max(1, r._MOST_CHUNKS // outer))
+            chunk = c.round_up(-(-length // chunks), 32)
+        else:
+            chunks = 1 if inner * outer >= 2048 else min(-(-length // 64), max(1, 2048 // (inner * outer)))
+            chunk = -(-length // chunks)
+        chunks = -(-length // chunk)
+        last = chunks == 1
+        kind = "rows" if inner == 1 else "columns"
+        result = dtype if last else acc
+        kernel = _kernel(kind, sign, element, acc, result, bool(steps), places == c.INT64, last, device)
+        size = outer * chunks * inner
+        if kind == "rows":
+            steps.append(_Step(kernel, (length, chunk), None, (chunks, outer), size, result))
+        else:
+            steps.append(_Step(kernel, (inner, length, chunk), (inner, chunks, outer), None, size, result))
+        if last:
+            return steps
+        element, length = acc, chunks
 
 
 def findmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> tuple[Array, Array]:

@@ -135,14 +135,12 @@ _NORMAL_VALUES = (
 # next stream) in the few cases that would make some numbers more likely.
 _BOUNDED = """
 inline ulong ki_bounded(uint word, ulong count, ulong number, uint lane, uint2 key) {
-    if (count > 0xFFFFFFFFul) return word;
     const uint n = (uint)count, limit = (0u - n) % n;
     ulong product = (ulong)word * n;
     for (uint stream = 1; (uint)product < limit; ++stream) product = (ulong)ki_block(number, stream, key)[lane] * n;
     return product >> 32;
 }
 inline ulong ki_bounded_wide(ulong word, ulong count, ulong number, uint lane, uint2 key) {
-    if (count == 0) return word;
     const ulong limit = (0ul - count) % count;
     for (uint stream = 1; word * count < limit; ++stream) {
         const uint4 again = ki_block(number, stream, key);
@@ -245,18 +243,25 @@ class Generator:
             raise ArgumentError("low > high" if endpoint else "low >= high")
         count = last - first + 1
         more = ", constant ulong& count, constant ulong& low"
-        if count <= 2**32:
+        if count == 2**32:
+            values = " ".join(f"const ki_t v{i} = (ki_t)((ulong)word.{w} + low);" for i, w in enumerate("xyzw"))
+            low_only = ", constant ulong& low"
+            return self._fill(result, ("integers, word", kind), values, "", low_only, (first % 2**64,))
+        if count < 2**32:
             values = " ".join(
                 f"const ki_t v{i} = (ki_t)(ki_bounded(word.{w}, count, base + (ulong)t, {i}, key) + low);"
                 for i, w in enumerate("xyzw")
             )
             return self._fill(result, ("integers", kind), values, _BOUNDED, more, (count, first % 2**64))
+        if count == 2**64:
+            values = "const ki_t v0 = (ki_t)((ulong)word.y << 32 | word.x), v1 = (ki_t)((ulong)word.w << 32 | word.z);"
+            return self._fill(result, ("integers, whole", kind), values, "", "", (), wide=True)
         values = " ".join(
             f"const ki_t v{i} = (ki_t)(ki_bounded_wide((ulong)word.{high_word} << 32 | word.{low_word}, count, "
             f"base + (ulong)t, {i}, key) + low);"
             for i, (low_word, high_word) in enumerate((("x", "y"), ("z", "w")))
         )
-        numbers = (count % 2**64, first % 2**64)
+        numbers = (count, first % 2**64)
         return self._fill(result, ("integers, wide", kind), values, _BOUNDED, more, numbers, wide=True)
 
     def shuffle(self, x: Array, axis: int = 0) -> None:

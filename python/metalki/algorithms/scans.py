@@ -26,7 +26,7 @@ _CHUNK = 8192
 _MOST_CHUNKS = 512
 _COLUMNS = 4
 
-# SIMD-groups walk rows of `inner` elements, 32 / inner rows a step; with inner = 1 that is 32 elements of a row.
+# A SIMD-group for every chunk of every row.
 _ALONG = """
 template <typename T> inline T ki_shift_up(T v, ushort n) { return simd_shuffle_up(v, n); }
 template <> inline long ki_shift_up(long v, ushort n) { return as_type<long>(simd_shuffle_up(as_type<uint2>(v), n)); }
@@ -36,23 +36,17 @@ template <> inline long ki_from(long v, ushort n) { return as_type<long>(simd_sh
 template <> inline ulong ki_from(ulong v, ushort n) { return as_type<ulong>(simd_shuffle(as_type<uint2>(v), n)); }
 
 kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
-                    constant ix& length, constant ix& chunk, constant uint& width,
+                    constant ix& length, constant ix& chunk, constant uint&,
                     uint2 group [[threadgroup_position_in_grid]], uint2 groups [[threadgroups_per_grid]],
                     uint lane_index [[thread_index_in_simdgroup]]) {
     const ushort lane = lane_index;
-#if KI_SINGLE
-    const ushort inner = 1, step = 32, column = 0;
-#else
-    const ushort inner = width, step = 32 / inner * inner, column = lane % inner;
-#endif
     const ix start = (ix)group.y * length, first = start + (ix)group.x * chunk;
     const ix last = min(first + chunk, start + length);
-    const ix own = ((ix)group.y * groups.x + group.x) * inner + column;
+    const ix own = (ix)group.y * groups.x + group.x;
 #if KI_TOTALS && !KI_ORDERED
     ki_a v = identity;
     ix at = first;
-    if (lane < step) {
-#if KI_SINGLE
+    {
         ki_a v1 = identity, v2 = identity, v3 = identity;
         for (; at + 128 <= last; at += 128) {
             v = ki_op(v, KI_LOAD(at + lane));
@@ -61,36 +55,35 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
             v3 = ki_op(v3, KI_LOAD(at + lane + 96));
         }
         v = ki_op(ki_op(v, v1), ki_op(v2, v3));
-#endif
-        for (; at < last; at += step)
+        for (; at < last; at += 32)
             if (at + lane < last) v = ki_op(v, KI_LOAD(at + lane));
     }
-    for (ushort n = inner; n < 32; n *= 2) {
+    for (ushort n = 1; n < 32; n *= 2) {
         const ki_a other = ki_shift_up(v, n);
         if (lane >= n) v = ki_op(other, v);
     }
-    if (lane >= step - inner && lane < step) out[own] = (ki_s)v;
+    if (lane == 31) out[own] = (ki_s)v;
 #else
     ki_a carry = KI_STARTS ? starts[own] : identity;
-    for (ix at = first; at < last; at += step) {
-        const bool inside = lane < step && at + lane < last;
+    for (ix at = first; at < last; at += 32) {
+        const bool inside = at + lane < last;
         ki_a v = inside ? KI_LOAD(at + lane) : identity;
-        for (ushort n = inner; n < 32; n *= 2) {
+        for (ushort n = 1; n < 32; n *= 2) {
             const ki_a other = ki_shift_up(v, n);
             if (lane >= n) v = ki_op(other, v);
         }
 #if !KI_TOTALS
 #if KI_EXCLUSIVE
-        const ki_a before = ki_shift_up(v, inner);
-        if (inside) out[at + lane] = (ki_s)(lane < inner ? carry : ki_op(carry, before));
+        const ki_a before = ki_shift_up(v, 1);
+        if (inside) out[at + lane] = (ki_s)(lane == 0 ? carry : ki_op(carry, before));
 #else
         if (inside) out[at + lane] = (ki_s)ki_op(carry, v);
 #endif
 #endif
-        carry = ki_op(carry, ki_from(v, step - inner + column));
+        carry = ki_op(carry, ki_from(v, 31));
     }
 #if KI_TOTALS
-    if (lane < inner) out[own] = (ki_s)carry;
+    if (lane == 0) out[own] = (ki_s)carry;
 #endif
 #endif
 }
@@ -107,6 +100,29 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
         v = ki_op(v, KI_LOAD(first + i));
         out[first + i] = (ki_s)(KI_EXCLUSIVE ? before : v);
     }
+}
+"""
+
+# A thread for every column of every chunk of a narrow array.
+_STRIPS = """
+kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
+                    constant ix& length, constant ix& chunk, constant ix& inner, uint2 at [[thread_position_in_grid]],
+                    uint2 grid [[threads_per_grid]]) {
+    const ix own = (ix)at.x / inner, first = own * chunk, last = min(first + chunk, length);
+    ix i = ((ix)at.y * length + first) * inner + ((ix)at.x - own * inner);
+    ki_a v = KI_STARTS ? starts[(ix)at.y * grid.x + at.x] : identity;
+    for (ix k = first; k < last; ++k, i += inner) {
+#if KI_TOTALS
+        v = ki_op(v, KI_LOAD(i));
+#else
+        const ki_a before = v;
+        v = ki_op(v, KI_LOAD(i));
+        out[i] = (ki_s)(KI_EXCLUSIVE ? before : v);
+#endif
+    }
+#if KI_TOTALS
+    out[(ix)at.y * grid.x + at.x] = (ki_s)v;
+#endif
 }
 """
 
@@ -156,7 +172,7 @@ class _Types(NamedTuple):
     out: DType
 
 
-def _source(types: _Types, kind: str, totals: bool, starts: bool, exclusive: bool, single: bool, wide: bool) -> str:
+def _source(types: _Types, kind: str, totals: bool, starts: bool, exclusive: bool, wide: bool) -> str:
     op = types.op
     truth = r._CLASS.get(op) == "truth"
     user_bool = op not in r.OPERATORS and types.out == c.BOOL
@@ -167,8 +183,8 @@ def _source(types: _Types, kind: str, totals: bool, starts: bool, exclusive: boo
     text.append(f"inline ki_a ki_op({operand} a, {operand} b) {{ return (ki_a)({r._expression(op)}); }}\n")
     text.append(f"#define KI_LOAD(i) ((ki_a)(x[i]{' != 0' if truth else ''}))\n")
     flags = {"ORDERED": op not in r.OPERATORS, "TOTALS": totals, "STARTS": starts, "EXCLUSIVE": exclusive}
-    text += [f"#define KI_{n} {int(v)}\n" for n, v in {**flags, "SINGLE": single, "COLUMNS": _COLUMNS}.items()]
-    return "".join([*text, {"down": _DOWN, "along": _ALONG, "short": _SHORT}[kind]])
+    text += [f"#define KI_{n} {int(v)}\n" for n, v in {**flags, "COLUMNS": _COLUMNS}.items()]
+    return "".join([*text, {"down": _DOWN, "along": _ALONG, "short": _SHORT, "strips": _STRIPS}[kind]])
 
 
 def _kernel(types: _Types, kind: str, *flags: bool, device: Any) -> Kernel:
@@ -185,7 +201,7 @@ class _Step(NamedTuple):
     kernel: Kernel
     arrays: tuple[int, int, int]
     numbers: tuple[int, ...]
-    ndrange: int | None
+    ndrange: int | tuple[int, int] | None
     groups: tuple[int, ...] | None
 
 
@@ -211,35 +227,40 @@ def _scan(
     nothing = 2
     wide = outer * length * inner >= c.NARROW - 1024
     if inner == 1 and length < 32 and outer > 1:
-        short = _kernel(types, "short", False, False, exclusive, True, wide, device=device)
+        short = _kernel(types, "short", False, False, exclusive, wide, device=device)
         plan.steps.append(_Step(short, (out, x, nothing), (length,), outer, None))
         return
-    kind = "down" if inner > 16 else "along"
-    if kind == "down":
+    kind = "down" if inner > 16 else "strips" if inner > 1 else "along"
+    if kind == "strips":
+        chunks = max(1, min(-(-length // 32), 2048 // (inner * outer)))
+        chunk, blocks, unit = -(-length // chunks), 1, 1
+    elif kind == "down":
         blocks = -(-inner // (32 * _COLUMNS))
         chunks = 1 if blocks * outer >= 32 else min(-(-length // 64), max(1, 64 // (blocks * outer)))
         chunk = -(-length // chunks)
         unit = 1
     else:
-        rows = 32 // inner
-        chunks = min(-(-length * inner // _CHUNK), max(1, _MOST_CHUNKS // outer))
-        chunk = c.round_up(-(-length // chunks), rows)
+        chunks = min(-(-length // _CHUNK), max(1, _MOST_CHUNKS // outer))
+        chunk = c.round_up(-(-length // chunks), 32)
         unit, blocks = inner, 1
     chunks = -(-length // chunk)
     numbers = (length * unit, chunk * unit, inner)
-    grid = (blocks, chunks, outer) if kind == "down" else (chunks, outer)
+    groups: tuple[int, ...] | None = (blocks, chunks, outer) if kind == "down" else (chunks, outer)
+    threads = None
+    if kind == "strips":
+        groups, threads = None, (chunks * inner, outer)
     starts = nothing
     if chunks > 1:
         plan.scratch.extend([outer * chunks * inner] * 2)
         totals, starts = len(plan.scratch), len(plan.scratch) + 1
-        first = _kernel(types, kind, True, False, False, inner == 1, wide, device=device)
-        plan.steps.append(_Step(first, (totals, x, nothing), numbers, None, grid))
+        first = _kernel(types, kind, True, False, False, wide, device=device)
+        plan.steps.append(_Step(first, (totals, x, nothing), numbers, threads, groups))
         own = types._replace(element=types.acc, out=types.acc)
         if r._CLASS.get(types.op) == "truth":
             own = own._replace(op={"&&": "&", "||": "|"}[types.op])
         _scan(plan, own, outer, chunks, inner, True, device, totals, starts)
-    kernel = _kernel(types, kind, False, chunks > 1, exclusive, inner == 1, wide, device=device)
-    plan.steps.append(_Step(kernel, (out, x, starts), numbers, None, grid))
+    kernel = _kernel(types, kind, False, chunks > 1, exclusive, wide, device=device)
+    plan.steps.append(_Step(kernel, (out, x, starts), numbers, threads, groups))
 
 
 def _execute(plan: _Plan, x: Array, neutral: Any) -> Array:
