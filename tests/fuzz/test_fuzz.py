@@ -51,13 +51,15 @@ def test_same_seed_same_source() -> None:
     ("worker", "kind"),
     [
         ("import os; os.abort()", "died"),
-        ("import time; time.sleep(60)", "hung"),
+        ("import time; time.sleep(600)", "hung"),
+        ("while True: pass", "hung"),
         ("import sys; sys.stdout.buffer.write(bytes([5, 0, 0, 0]) + b'odd x'); sys.stdout.flush(); input()", "odd"),
     ],
 )
 def test_findings_are_seen(worker: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuzz, "WORKER", worker)
-    monkeypatch.setattr(fuzz, "SECONDS", 2.0)
+    monkeypatch.setattr(fuzz, "SECONDS", 1.0)
+    monkeypatch.setattr(fuzz, "PATIENCE", 5)
     broken = fuzz.Fuzzer()
     assert broken.run("kernel void k() {}")[0] == kind
     broken.worker.close()
