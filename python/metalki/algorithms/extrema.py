@@ -26,6 +26,7 @@ inline bool ki_before(ki_a a, ix i, ki_a b, ix j) { return ki_better(a, b) || (!
 """
 
 _ROWS = """
+#define KI_STEP(n) { const ki_a v = ki_shift_xor(best, n); best = ki_better(v, best) ? v : best; }
 kernel void ki_rows(device ki_s* values, device ki_p* places, device const ki_t* x, device const ix* given,
                     constant ix& length, constant ix& chunk, uint2 group [[threadgroup_position_in_grid]],
                     uint2 groups [[threadgroups_per_grid]], uint lane [[thread_index_in_simdgroup]]) {
@@ -73,10 +74,7 @@ kernel void ki_rows(device ki_s* values, device ki_p* places, device const ki_t*
     v0 = ki_better(v1, v0) ? v1 : v0;
     v2 = ki_better(v3, v2) ? v3 : v2;
     ki_a best = ki_better(v2, v0) ? v2 : v0;
-    for (ushort n = 16; n > 0; n /= 2) {
-        const ki_a v = ki_shift_xor(best, n);
-        best = ki_better(v, best) ? v : best;
-    }
+    KI_STEP(16) KI_STEP(8) KI_STEP(4) KI_STEP(2) KI_STEP(1)
     ix place = first;
     for (at = first; at < last; at += 32) {
         const ix i = at + lane;

@@ -35,6 +35,8 @@ template <typename T> inline T ki_from(T v, ushort n) { return simd_shuffle(v, n
 template <> inline long ki_from(long v, ushort n) { return as_type<long>(simd_shuffle(as_type<uint2>(v), n)); }
 template <> inline ulong ki_from(ulong v, ushort n) { return as_type<ulong>(simd_shuffle(as_type<uint2>(v), n)); }
 
+#define KI_STEP(n) { const ki_a other = ki_shift_up(v, n), with = ki_op(other, v); v = lane >= n ? with : v; }
+
 kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
                     constant ix& length, constant ix& chunk, constant uint&,
                     uint2 group [[threadgroup_position_in_grid]], uint2 groups [[threadgroups_per_grid]],
@@ -58,20 +60,14 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
         for (; at < last; at += 32)
             if (at + lane < last) v = ki_op(v, KI_LOAD(at + lane));
     }
-    for (ushort n = 1; n < 32; n *= 2) {
-        const ki_a other = ki_shift_up(v, n);
-        if (lane >= n) v = ki_op(other, v);
-    }
+    KI_STEP(1) KI_STEP(2) KI_STEP(4) KI_STEP(8) KI_STEP(16)
     if (lane == 31) out[own] = (ki_s)v;
 #else
     ki_a carry = KI_STARTS ? starts[own] : identity;
     for (ix at = first; at < last; at += 32) {
         const bool inside = at + lane < last;
         ki_a v = inside ? KI_LOAD(at + lane) : identity;
-        for (ushort n = 1; n < 32; n *= 2) {
-            const ki_a other = ki_shift_up(v, n);
-            if (lane >= n) v = ki_op(other, v);
-        }
+        KI_STEP(1) KI_STEP(2) KI_STEP(4) KI_STEP(8) KI_STEP(16)
 #if !KI_TOTALS
 #if KI_EXCLUSIVE
         const ki_a before = ki_shift_up(v, 1);
