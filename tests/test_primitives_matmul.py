@@ -37,6 +37,26 @@ def test_matmul(dtype: str, left: Any, right: Any) -> None:
     np.testing.assert_allclose(result.numpy().astype(np.float64), np.asarray(want, np.float64), tolerance, tolerance)
 
 
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize(
+    ("left", "right"), [s for s in SHAPES if len(s[0]) > 1 < len(s[1]) and min(s[0][-2:] + s[1][-1:]) >= 8]
+)
+def test_both_ways_of_multiplying(dtype: str, left: Any, right: Any) -> None:
+    """On simdgroup matrices as on a GPU, and with lanes along columns as on a CPU, whatever the device."""
+    from metalki.algorithms import linalg
+
+    rng = np.random.default_rng(0)
+    a, b = mk.array(rng.normal(size=left), dtype), mk.array(rng.normal(size=right), dtype)
+    want = a.numpy().astype(np.float64) @ b.numpy().astype(np.float64)
+    batch = want.shape[:-2]
+    sizes = (int(np.prod(batch)), left[-2], left[-1], right[-1])
+    for product in (linalg._tiles, linalg._by_columns):
+        out = mk.empty(want.shape, a.dtype)
+        product(linalg._batched(a, batch), linalg._batched(b, batch), out, a.dtype, *sizes)
+        tolerance = TOLERANCE[dtype]
+        np.testing.assert_allclose(out.numpy().astype(np.float64), want, tolerance, tolerance)
+
+
 def test_the_operator_and_promotion() -> None:
     assert (mk.array([[1, 2], [3, 4]]) @ mk.array([1, 2])).tolist() == [5, 11]
     assert (np.array([[1, 2], [3, 4]], np.int32) @ mk.array([1, 2])).tolist() == [5, 11]

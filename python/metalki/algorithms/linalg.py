@@ -1,4 +1,4 @@
-"""mk.matmul on simdgroup matrices, and the products of vectors."""
+"""mk.matmul: on simdgroup matrices, or with lanes along columns on a CPU; and the products of vectors."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ __all__ = ["matmul", "outer", "tensordot", "vecdot"]
 
 # A SIMD-group's tile of the result, in rows and columns of 8 x 8 matrices.
 _TILE = 4
+# Rows of a lane where lanes are columns.
+_ROWS = 8
 
 _TILES = """
 // A SIMD-group makes a tile of the result. All sizes are multiples of the tile's, K of 8.
@@ -41,6 +43,29 @@ kernel void ki_tiles(device float* out, device const ki_t* a, device const ki_t*
     for (int i = 0; i < KI_TILE; ++i)
         for (int j = 0; j < KI_TILE; ++j)
             simdgroup_store(sum[i][j], target + (ulong)(8 * i) * columns + 8 * j, columns);
+}
+"""
+
+_COLUMNS = """
+// Lanes are 32 columns of the result, each with KI_ROWS rows; `b` lies in strips of 32 columns, one row after the other.
+kernel void ki_columns(device ki_o* out, device const ki_t* a, device const float* b, constant uint& rows,
+                       constant uint& columns, constant uint& depth, constant ulong& a_batch, constant ulong& b_batch,
+                       uint3 group [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
+    const uint first = group.x * KI_ROWS, column = group.y * 32 + lane;
+    device const float* strip = b + group.z * b_batch + (ulong)group.y * 32 * depth;
+    device const ki_t* row[KI_ROWS];
+    float sum[KI_ROWS];
+    for (uint i = 0; i < KI_ROWS; ++i) {
+        row[i] = a + group.z * a_batch + (ulong)min(first + i, rows - 1) * depth;
+        sum[i] = 0.0f;
+    }
+    for (uint k = 0; k < depth; ++k) {
+        const float v = strip[k * 32 + lane];
+        for (uint i = 0; i < KI_ROWS; ++i) sum[i] = fma((float)row[i][k], v, sum[i]);
+    }
+    for (uint i = 0; i < KI_ROWS; ++i)
+        if (first + i < rows && column < columns)
+            out[((ulong)group.z * rows + first + i) * columns + column] = (ki_o)sum[i];
 }
 """
 
@@ -105,7 +130,9 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     count = c.elements(batch)
     left, right = _batched(left, batch), _batched(right, batch)
     if c.is_float(kind) and min(rows, columns) >= 8 and depth >= 8 and rows * columns * depth >= 16384:
-        return _tiles(left, right, out, kind, count, rows, depth, columns)
+        # A GPU multiplies simdgroup matrices in hardware; on a CPU their layout costs more than it gives.
+        product = _by_columns if a.device.kind == "cpu" else _tiles
+        return product(left, right, out, kind, count, rows, depth, columns)
     _general(left, right, out, kind, count, rows, depth, columns)
     return out
 
@@ -155,6 +182,36 @@ def _tiles(
         shape = (count, rows, columns)
         moved = contiguous_strides(target.shape)
         strided(target, shape, moved, 0, out.reshape(shape))
+    return out
+
+
+def _by_columns(
+    left: Array, right: Array, out: Array, kind: np.dtype[Any], count: int, rows: int, depth: int, columns: int
+) -> Array:
+    strips, rest = divmod(columns, 32)
+    batch = c.elements(right.shape[:-2])
+    size = (strips + (rest > 0)) * depth * 32  # of a batch's strips
+    packed = c.result_like((batch, size), c.FLOAT32, right)
+    if rest:
+        packed = _array.zeros((batch, size), c.FLOAT32, device=right.device)
+    step = depth * columns
+    if strips:
+        shape = (batch, strips, depth, 32)
+        strided(right, shape, (step, 32, columns, 1), 0, packed, (size, depth * 32, 32, 1))
+    if rest:
+        part = (batch, depth, rest)
+        strided(right, part, (step, columns, 1), strips * 32, packed, (size, 32, 1), strips * depth * 32)
+    kernel: Kernel = c.cached(
+        ("columns", left.dtype, kind, out.device),
+        lambda: c.compiled(
+            f"{c.PRELUDE}typedef {c.msl(left.dtype, 'matmul')} ki_t; typedef {c.msl(kind, 'matmul')} ki_o;\n"
+            f"#define KI_ROWS {_ROWS}u\n{_COLUMNS}",
+            "ki_columns",
+        ),
+    )
+    grid = (c.ceil_div(rows, _ROWS), strips + (rest > 0), count)
+    steps = _step(left), size if batch > 1 else 0
+    kernel(out, left, packed, rows, columns, depth, *steps, numworkgroups=grid, workgroupsize=32)
     return out
 
 
