@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -39,6 +40,21 @@ def test_refused_with_a_message(name: str) -> None:
     assert str(caught.value).strip()
     assert "opencl" not in str(caught.value)
     assert "ext_vector_type" not in str(caught.value)
+
+
+ODD_BUT_RIGHT = {
+    "comment of a trailing member": "kernel void k(device int* o) { o[0] = 1; } //< one",
+    "block comment of a trailing member": "/*< one */ kernel void k(device int* o) { o[0] = 1; }",
+    "comment at the end of the file": "kernel void k(device int* o) { o[0] = 1; }\n//<",
+    "comment after a directive": "#//<\nkernel void k(device int* o) { o[0] = 1; }",
+}
+
+
+@pytest.mark.parametrize("name", ODD_BUT_RIGHT)
+def test_odd_sources_compile(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mk.CompileWarning)
+        assert mk.Kernel(ODD_BUT_RIGHT[name]).name == "k"
 
 
 def test_the_compiler_works_after_all_that() -> None:
