@@ -27,6 +27,11 @@ bool between_half_and_bfloat(const clang::Diagnostic& info) {
     return text.str().contains("_Float16") && text.str().contains("__bf16");
 }
 
+// In MSL literals are in the constant space.
+bool is_literal_for_constant(llvm::StringRef message) {
+    return message.contains("__global_host char *") && (message.contains("'const char[") || message.contains("'const char *'"));
+}
+
 } // namespace
 
 // "no member named 'xy' in 'vec<float, 4>'": one name, a member here and a swizzle there.
@@ -45,14 +50,25 @@ void RepairCollector::note_member_error(const clang::Diagnostic& info) {
     }
 }
 
-// "no known conversion from 'const char[4]' to 'const __global_host char *'": in MSL literals are in the constant space.
 void RepairCollector::note_literals(const clang::Diagnostic& info) {
-    llvm::SmallString<256> text = text_of(info);
-    if (!text.str().contains("'const char[") || !text.str().contains("__global_host char *")) {
+    if (!is_literal_for_constant(text_of(info))) {
         return;
     }
     for (const clang::CharSourceRange& range : info.getRanges()) {
-        repairs_.constant_texts.insert(range.getBegin().getRawEncoding());
+        repairs_.constant_texts[range.getBegin().getRawEncoding()] = range.getEnd().getRawEncoding();
+    }
+}
+
+// "candidate function not viable: no known conversion from 'const char[4]' to 'const __global_host char *' for 2nd argument"
+void RepairCollector::note_literal_argument(const clang::Diagnostic& info) {
+    llvm::SmallString<256> text = text_of(info);
+    if (refused_call_ == 0 || !is_literal_for_constant(text)) {
+        return;
+    }
+    llvm::StringRef number = text.str().rsplit(" for ").second;
+    unsigned position = 0;
+    if (!number.consumeInteger(10, position)) {
+        repairs_.constant_text_arguments.emplace(refused_call_, position);
     }
 }
 
@@ -60,6 +76,7 @@ void RepairCollector::HandleDiagnostic(clang::DiagnosticsEngine::Level level, co
     DiagnosticCollector::HandleDiagnostic(level, info);
     if (level >= clang::DiagnosticsEngine::Error) {
         space_deduced_ = false;
+        refused_call_ = 0;
     }
     switch (info.getID()) {
     case clang::diag::err_typecheck_cond_incompatible_operands:
@@ -75,8 +92,12 @@ void RepairCollector::HandleDiagnostic(clang::DiagnosticsEngine::Level level, co
         }
         note_literals(info);
         break;
+    case clang::diag::err_ovl_no_viable_function_in_call:
+    case clang::diag::err_ovl_no_viable_member_function_in_call:
+        refused_call_ = info.getLocation().getRawEncoding();
+        break;
     case clang::diag::note_ovl_candidate_bad_conv:
-        note_literals(info);
+        note_literal_argument(info);
         break;
     case clang::diag::err_no_member:
     case clang::diag::err_no_member_suggest:

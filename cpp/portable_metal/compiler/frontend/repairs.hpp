@@ -22,8 +22,10 @@ struct Repairs {
     std::set<unsigned> constant_components;
     // Calls whose template parameter took the address space of an argument along: the arguments are copied first.
     std::set<unsigned> calls_by_value;
-    // String literals that are to be constant char pointers: metal::__text( ).
-    std::set<unsigned> constant_texts;
+    // Where string literals are to be constant char pointers, metal::__text( ): expressions, from their first token to their
+    // last, and arguments of calls, by the first token of the call and their number from 1.
+    std::map<unsigned, unsigned> constant_texts;
+    std::set<std::pair<unsigned, unsigned>> constant_text_arguments;
 
     bool operator==(const Repairs&) const = default;
 };
@@ -38,7 +40,9 @@ public:
 private:
     void note_member_error(const clang::Diagnostic& info);
     void note_literals(const clang::Diagnostic& info);
+    void note_literal_argument(const clang::Diagnostic& info);
     Repairs repairs_;
+    unsigned refused_call_ = 0;  // where the last call without a viable function begins
     bool space_deduced_ = false; // the last error came from a template parameter that holds an address space
 };
 

@@ -112,7 +112,8 @@ private:
     bool is_assigned(std::size_t i) const;
     std::vector<Token> access(StringRef function, const std::vector<int>& components, SourceLocation at) const;
     void make_component_constant(std::size_t i);
-    void make_text_constant(std::size_t i);
+    void make_texts_constant(std::size_t begin, std::size_t end);
+    void make_argument_constant(std::size_t i, unsigned number);
     void copy_arguments(std::size_t i);
     bool hoists_attribute(std::size_t i) const;
     std::size_t after_dimensions(std::size_t i) const;
@@ -132,6 +133,7 @@ private:
     std::vector<Token> in_;
     std::vector<std::size_t> partner_; // of each bracket
     std::unordered_map<std::size_t, Edit> edits_;
+    std::set<std::size_t> constant_texts_; // literals that metal::__text( ) is around
     std::vector<Scope> scopes_{Scope{}};
     std::set<unsigned> says_thread_;                    // tokens behind the word `thread`
     std::set<unsigned> known_members_, known_swizzles_; // places that a first parse decided

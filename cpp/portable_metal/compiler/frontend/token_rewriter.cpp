@@ -284,7 +284,8 @@ void Rewriter::apply(const Repairs& repairs) {
     open(repairs.widen_begin, "__widen");
     known_members_ = repairs.members;
     known_swizzles_ = repairs.swizzles;
-    bool any = !repairs.constant_components.empty() || !repairs.calls_by_value.empty() || !repairs.constant_texts.empty();
+    bool any = !repairs.constant_components.empty() || !repairs.calls_by_value.empty() || !repairs.constant_texts.empty() ||
+               !repairs.constant_text_arguments.empty();
     for (std::size_t i = 0; any && i < in_.size(); ++i) {
         unsigned at = in_[i].getLocation().getRawEncoding();
         if (repairs.constant_components.count(at)) {
@@ -293,21 +294,57 @@ void Rewriter::apply(const Repairs& repairs) {
         if (repairs.calls_by_value.count(at)) {
             copy_arguments(i);
         }
-        if (repairs.constant_texts.count(at) && is(i, tok::string_literal)) {
-            make_text_constant(i);
+        if (auto found = repairs.constant_texts.find(at); found != repairs.constant_texts.end()) {
+            std::size_t end = i;
+            while (end + 1 < in_.size() && !is(end, tok::semi) && in_[end].getLocation().getRawEncoding() != found->second) {
+                ++end;
+            }
+            make_texts_constant(i, end + 1);
+        }
+        for (auto call = repairs.constant_text_arguments.lower_bound({at, 0});
+             call != repairs.constant_text_arguments.end() && call->first == at; ++call) {
+            make_argument_constant(i, call->second);
         }
     }
 }
 
 // Neighbouring literals are one.
-void Rewriter::make_text_constant(std::size_t i) {
-    std::size_t end = i + 1;
-    while (is(end, tok::string_literal)) {
-        ++end;
+void Rewriter::make_texts_constant(std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+        if (!is(i, tok::string_literal) || !constant_texts_.insert(i).second) {
+            continue;
+        }
+        SourceLocation at = in_[i].getLocation();
+        insert_before(i,
+                      {word("metal", at), punctuation(tok::coloncolon, at), word("__text", at), punctuation(tok::l_paren, at)});
+        while (is(i + 1, tok::string_literal)) {
+            ++i;
+        }
+        insert_before(i + 1, {punctuation(tok::r_paren, at)});
     }
-    SourceLocation at = in_[i].getLocation();
-    insert_before(i, {word("metal", at), punctuation(tok::coloncolon, at), word("__text", at), punctuation(tok::l_paren, at)});
-    insert_before(end, {punctuation(tok::r_paren, at)});
+}
+
+// `i` begins a call; its arguments count from 1.
+void Rewriter::make_argument_constant(std::size_t i, unsigned number) {
+    constexpr std::size_t longest_name = 32;
+    std::size_t open = i;
+    while (open < i + longest_name && !is(open, tok::l_paren)) {
+        ++open;
+    }
+    if (!is(open, tok::l_paren) || partner_[open] == none) {
+        return;
+    }
+    std::size_t begin = open + 1;
+    for (std::size_t k = begin; k <= partner_[open]; ++k) {
+        if (k == partner_[open] || in_[k].is(tok::comma)) {
+            if (--number == 0) {
+                return make_texts_constant(begin, k);
+            }
+            begin = k + 1;
+        } else if (in_[k].isOneOf(tok::l_paren, tok::l_square, tok::l_brace) && partner_[k] != none) {
+            k = partner_[k];
+        }
+    }
 }
 
 // `i` starts an expression; its last single component becomes a call that Clang can evaluate.
