@@ -42,7 +42,7 @@ TILE = f"""kernel void tile(device float* o, device const float* a, threadgroup 
     uint i = {INDEX}; t[l] = a[i];
     threadgroup_barrier(mem_flags::mem_threadgroup);
     o[i] = t[s.x * s.y * s.z - 1 - l]; }}"""
-SIMD = f"""kernel void simd(device float* o, device const float* a, {POSITION}) {{
+SIMD = f"""kernel void lanes(device float* o, device const float* a, {POSITION}) {{
     uint i = {INDEX}; o[i] = simd_sum(a[i]); }}"""
 
 Shape = tuple[int, ...]
@@ -118,13 +118,13 @@ def ratio(case: Case, say: Callable[[str], None]) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kernels", default="memory,compute,uneven,stencil,tile,simd")
+    parser.add_argument("--kernels", default="memory,compute,uneven,stencil,tile,lanes")
     parser.add_argument("--largest", type=int, default=2**26, help="ndranges with more threads are left out")
     parser.add_argument(
         "--slowest", type=float, default=1.0, help="cases whose launch takes longer, in s, are left out"
     )
     given = parser.parse_args()
-    sources = {"memory": MEMORY, "compute": COMPUTE, "uneven": UNEVEN, "stencil": STENCIL, "tile": TILE, "simd": SIMD}
+    sources = {"memory": MEMORY, "compute": COMPUTE, "uneven": UNEVEN, "stencil": STENCIL, "tile": TILE, "lanes": SIMD}
     ratios = []
     for name in given.kernels.split(","):
         kernel = mk.Kernel(HEAD + sources[name])

@@ -63,6 +63,9 @@ Extents choose_work_group(const KernelImpl& kernel, const Extents& work, std::ui
         // A part of the row in whole SIMD-groups, all parts alike.
         const std::uint64_t part = kernel.uses_threadgroup_memory ? threads : even_part(x, threads);
         x = threads < width ? threads : std::min(round_up(part, width), threads / width * width);
+    } else if (all > x && x > width && x % width != 0) {
+        // SIMD-groups that run over the ends of rows are slow: rather two parts of a row.
+        x = kernel.uses_threadgroup_memory ? std::bit_floor(x) : round_up(divide_up(x, 2), width);
     }
     threads = std::max<std::uint64_t>(1, threads / x);
     for (const std::size_t axis : {1, 2}) {
