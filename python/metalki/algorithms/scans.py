@@ -25,6 +25,8 @@ DType = np.dtype[Any]
 _CHUNK = 8192
 _MOST_CHUNKS = 512
 _COLUMNS = 4
+# What a launch is told: that its chunks start at the totals of those before, that elements come before their own sum.
+_STARTS, _EXCLUSIVE = 1, 2
 
 # A SIMD-group for every chunk of every row.
 _ALONG = """
@@ -38,7 +40,7 @@ template <> inline ulong ki_from(ulong v, ushort n) { return as_type<ulong>(simd
 #define KI_STEP(n) { const ki_a other = ki_shift_up(v, n), with = ki_op(other, v); v = lane >= n ? with : v; }
 
 kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
-                    constant ix& length, constant ix& chunk, constant uint&,
+                    constant ix& length, constant ix& chunk, constant ix&, constant uint& flags,
                     uint2 group [[threadgroup_position_in_grid]], uint2 groups [[threadgroups_per_grid]],
                     uint lane_index [[thread_index_in_simdgroup]]) {
     const ushort lane = lane_index;
@@ -63,18 +65,19 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
     KI_STEP(1) KI_STEP(2) KI_STEP(4) KI_STEP(8) KI_STEP(16)
     if (lane == 31) out[own] = (ki_s)v;
 #else
-    ki_a carry = KI_STARTS ? starts[own] : identity;
+    ki_a carry = identity;
+    if (flags & KI_STARTS) carry = starts[own];
     for (ix at = first; at < last; at += 32) {
         const bool inside = at + lane < last;
         ki_a v = inside ? KI_LOAD(at + lane) : identity;
         KI_STEP(1) KI_STEP(2) KI_STEP(4) KI_STEP(8) KI_STEP(16)
 #if !KI_TOTALS
-#if KI_EXCLUSIVE
-        const ki_a before = ki_shift_up(v, 1);
-        if (inside) out[at + lane] = (ki_s)(lane == 0 ? carry : ki_op(carry, before));
-#else
-        if (inside) out[at + lane] = (ki_s)ki_op(carry, v);
-#endif
+        ki_a result = ki_op(carry, v);
+        if (flags & KI_EXCLUSIVE) {
+            const ki_a before = ki_shift_up(v, 1), with = ki_op(carry, before);
+            result = lane == 0 ? carry : with;
+        }
+        if (inside) out[at + lane] = (ki_s)result;
 #endif
         carry = ki_op(carry, ki_from(v, 31));
     }
@@ -88,13 +91,13 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
 # A thread for every short row.
 _SHORT = """
 kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
-                    constant ix& length, uint row [[thread_position_in_grid]]) {
+                    constant ix& length, constant uint& flags, uint row [[thread_position_in_grid]]) {
     const ix first = (ix)row * length;
     ki_a v = identity;
     for (ix i = 0; i < length; ++i) {
         const ki_a before = v;
         v = ki_op(v, KI_LOAD(first + i));
-        out[first + i] = (ki_s)(KI_EXCLUSIVE ? before : v);
+        out[first + i] = (ki_s)(flags & KI_EXCLUSIVE ? before : v);
     }
 }
 """
@@ -102,18 +105,20 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
 # A thread for every column of every chunk of a narrow array.
 _STRIPS = """
 kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
-                    constant ix& length, constant ix& chunk, constant ix& inner, uint2 at [[thread_position_in_grid]],
+                    constant ix& length, constant ix& chunk, constant ix& inner, constant uint& flags,
+                    uint2 at [[thread_position_in_grid]],
                     uint2 grid [[threads_per_grid]]) {
     const ix own = (ix)at.x / inner, first = own * chunk, last = min(first + chunk, length);
     ix i = ((ix)at.y * length + first) * inner + ((ix)at.x - own * inner);
-    ki_a v = KI_STARTS ? starts[(ix)at.y * grid.x + at.x] : identity;
+    ki_a v = identity;
+    if (flags & KI_STARTS) v = starts[(ix)at.y * grid.x + at.x];
     for (ix k = first; k < last; ++k, i += inner) {
 #if KI_TOTALS
         v = ki_op(v, KI_LOAD(i));
 #else
         const ki_a before = v;
         v = ki_op(v, KI_LOAD(i));
-        out[i] = (ki_s)(KI_EXCLUSIVE ? before : v);
+        out[i] = (ki_s)(flags & KI_EXCLUSIVE ? before : v);
 #endif
     }
 #if KI_TOTALS
@@ -126,10 +131,10 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
 _DOWN = """
 template <bool full>
 inline void ki_down(device ki_s* out, device const ki_t* x, device const ki_a* starts, ki_a identity, ix inner, ix count,
-                    ix at, ix column, ix own) {
+                    ix at, ix column, ix own, uint flags) {
     ki_a v[KI_COLUMNS];
     for (int j = 0; j < KI_COLUMNS; ++j)
-        v[j] = KI_STARTS && (full || column + 32 * j < inner) ? starts[own + 32 * j] : identity;
+        v[j] = flags & KI_STARTS && (full || column + 32 * j < inner) ? starts[own + 32 * j] : identity;
     for (ix i = 0; i < count; ++i, at += inner)
         for (int j = 0; j < KI_COLUMNS; ++j)
             if (full || column + 32 * j < inner) {
@@ -138,7 +143,7 @@ inline void ki_down(device ki_s* out, device const ki_t* x, device const ki_a* s
 #else
                 const ki_a before = v[j];
                 v[j] = ki_op(v[j], KI_LOAD(at + 32 * j));
-                out[at + 32 * j] = (ki_s)(KI_EXCLUSIVE ? before : v[j]);
+                out[at + 32 * j] = (ki_s)(flags & KI_EXCLUSIVE ? before : v[j]);
 #endif
             }
 #if KI_TOTALS
@@ -147,16 +152,16 @@ inline void ki_down(device ki_s* out, device const ki_t* x, device const ki_a* s
 #endif
 }
 kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
-                    constant ix& length, constant ix& chunk, constant ix& inner,
+                    constant ix& length, constant ix& chunk, constant ix& inner, constant uint& flags,
                     uint3 group [[threadgroup_position_in_grid]], uint3 groups [[threadgroups_per_grid]],
                     uint lane [[thread_index_in_simdgroup]]) {
     const ix row = (ix)group.y * chunk, block = (ix)group.x * 32 * KI_COLUMNS, column = block + lane;
     const ix count = min(chunk, length - row), at = ((ix)group.z * length + row) * inner + column;
     const ix own = ((ix)group.z * groups.y + group.y) * inner + column;
     if (block + 32 * KI_COLUMNS <= inner)
-        ki_down<true>(out, x, starts, identity, inner, count, at, column, own);
+        ki_down<true>(out, x, starts, identity, inner, count, at, column, own, flags);
     else
-        ki_down<false>(out, x, starts, identity, inner, count, at, column, own);
+        ki_down<false>(out, x, starts, identity, inner, count, at, column, own, flags);
 }
 """
 
@@ -168,7 +173,7 @@ class _Types(NamedTuple):
     out: DType
 
 
-def _source(types: _Types, kind: str, totals: bool, starts: bool, exclusive: bool, wide: bool) -> str:
+def _source(types: _Types, kind: str, totals: bool, wide: bool) -> str:
     op = types.op
     truth = r._CLASS.get(op) == "truth"
     user_bool = op not in r.OPERATORS and types.out == c.BOOL
@@ -178,7 +183,7 @@ def _source(types: _Types, kind: str, totals: bool, starts: bool, exclusive: boo
     operand = "bool" if user_bool else "ki_a"
     text.append(f"inline ki_a ki_op({operand} a, {operand} b) {{ return (ki_a)({r._expression(op)}); }}\n")
     text.append(f"#define KI_LOAD(i) ((ki_a)(x[i]{' != 0' if truth else ''}))\n")
-    flags = {"ORDERED": op not in r.OPERATORS, "TOTALS": totals, "STARTS": starts, "EXCLUSIVE": exclusive}
+    flags = {"ORDERED": op not in r.OPERATORS, "TOTALS": totals, "STARTS": _STARTS, "EXCLUSIVE": _EXCLUSIVE}
     text += [f"#define KI_{n} {int(v)}\n" for n, v in {**flags, "COLUMNS": _COLUMNS}.items()]
     return "".join([*text, {"down": _DOWN, "along": _ALONG, "short": _SHORT, "strips": _STRIPS}[kind]])
 
@@ -223,8 +228,8 @@ def _scan(
     nothing = 2
     wide = outer * length * inner >= c.NARROW - 1024
     if inner == 1 and length < 32 and outer > 1:
-        short = _kernel(types, "short", False, False, exclusive, wide, device=device)
-        plan.steps.append(_Step(short, (out, x, nothing), (length,), outer, None))
+        short = _kernel(types, "short", False, wide, device=device)
+        plan.steps.append(_Step(short, (out, x, nothing), (length, _EXCLUSIVE * exclusive), outer, None))
         return
     kind = "down" if inner > 16 else "strips" if inner > 1 else "along"
     if kind == "strips":
@@ -249,14 +254,15 @@ def _scan(
     if chunks > 1:
         plan.scratch.extend([outer * chunks * inner] * 2)
         totals, starts = len(plan.scratch), len(plan.scratch) + 1
-        first = _kernel(types, kind, True, False, False, wide, device=device)
-        plan.steps.append(_Step(first, (totals, x, nothing), numbers, threads, groups))
+        first = _kernel(types, kind, True, wide, device=device)
+        plan.steps.append(_Step(first, (totals, x, nothing), (*numbers, 0), threads, groups))
         own = types._replace(element=types.acc, out=types.acc)
         if r._CLASS.get(types.op) == "truth":
             own = own._replace(op={"&&": "&", "||": "|"}[types.op])
         _scan(plan, own, outer, chunks, inner, True, device, totals, starts)
-    kernel = _kernel(types, kind, False, chunks > 1, exclusive, wide, device=device)
-    plan.steps.append(_Step(kernel, (out, x, starts), numbers, threads, groups))
+    kernel = _kernel(types, kind, False, wide, device=device)
+    flags = _STARTS * (chunks > 1) + _EXCLUSIVE * exclusive
+    plan.steps.append(_Step(kernel, (out, x, starts), (*numbers, flags), threads, groups))
 
 
 def _execute(plan: _Plan, x: Array, neutral: Any) -> Array:

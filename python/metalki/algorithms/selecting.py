@@ -15,7 +15,6 @@ from .._array import Array
 from .._kernel import Kernel
 from ..errors import ArgumentError
 from . import _common as c
-from .scans import accumulate
 
 __all__ = ["argwhere", "compress", "findall", "findfirst", "nonzero", "take", "take_along_axis"]
 
@@ -177,8 +176,9 @@ def _compacted(x: Array, values: Array | None, test: str) -> Array:
     counts = _array.empty(groups, np.uint32, device=x.device)
     count = _kernel("ki_count", x.dtype, dtype if values is not None else None, test, wide, x.device)
     count(counts, x, x.size, chunk, numworkgroups=groups, workgroupsize=32)
-    places = accumulate("+", counts, exclusive=True)
-    total = int(places.numpy()[-1]) + int(counts.numpy()[-1])
+    found = counts.numpy().cumsum(dtype=np.uint64)  # the result's size is needed here in any case
+    total = int(found[-1])
+    places = _array.array(np.concatenate([np.zeros(1, np.uint64), found[:-1]]), device=x.device)
     out = c.result_like((total,), dtype, x if values is None else values)
     if total:
         write = _kernel("ki_compact", x.dtype, dtype if values is not None else None, test, wide, x.device)

@@ -17,7 +17,6 @@ from ..errors import ArgumentError
 from . import _common as c
 from . import networks
 from .arranging import moveaxis
-from .scans import accumulate
 
 __all__ = ["argsort", "sort"]
 
@@ -26,32 +25,51 @@ _BITS = 8
 _CHUNK = 2048
 _ROWS = 64
 
+# The first pass makes keys of the elements, the last one makes elements of the keys.
+_FIRST, _LAST = 1, 2
+
 _PASSES = """
 inline uint ki_digit(ki_k key, uint shift) { return (uint)(key >> (ki_k)shift) & (KI_RADIX - 1); }
 
-kernel void ki_count(device uint* counts, device const KI_IN* keys, constant ix& length, constant ix& chunk,
-                     constant uint& chunks, constant uint& shift, uint2 at [[thread_position_in_grid]]) {
+kernel void ki_count(device uint* counts, device const ki_k* keys, constant ix& length, constant ix& chunk,
+                     constant uint& chunks, constant uint& shift, constant uint& flags,
+                     uint2 at [[thread_position_in_grid]]) {
     device uint* own = counts + (ix)at.y * KI_RADIX * chunks + at.x;
     for (uint d = 0; d < KI_RADIX; ++d) own[d * chunks] = 0;
     const ix start = (ix)at.y * length, first = start + (ix)at.x * chunk, last = min(first + chunk, start + length);
-    for (ix i = first; i < last; ++i) own[ki_digit(KI_READ(keys[i]), shift) * chunks] += 1;
+    for (ix i = first; i < last; ++i) {
+        const ki_k key = flags & KI_FIRST ? ki_key(as_type<ki_u>(keys[i])) : keys[i];
+        own[ki_digit(key, shift) * chunks] += 1;
+    }
 }
 
-kernel void ki_move(device KI_OUT* sorted, device KI_INDEX_OUT* places, device const KI_IN* keys, device const uint* indices,
+// A SIMD-group for every row: where the elements of each digit and chunk go.
+kernel void ki_places(device uint* counts, constant ix& size, uint row [[threadgroup_position_in_grid]],
+                      uint lane [[thread_index_in_simdgroup]]) {
+    device uint* own = counts + (ix)row * size;
+    uint before = 0;
+    for (ix at = 0; at < size; at += 32) {
+        const bool inside = at + lane < size;
+        const uint n = inside ? own[at + lane] : 0;
+        const uint place = before + simd_prefix_exclusive_sum(n);
+        if (inside) own[at + lane] = place;
+        before += simd_sum(n);
+    }
+}
+
+kernel void ki_move(device ki_k* sorted, device long* places, device const ki_k* keys, device const long* indices,
                     device uint* counts, constant ix& length, constant ix& chunk, constant uint& chunks,
-                    constant uint& shift, uint2 at [[thread_position_in_grid]]) {
+                    constant uint& shift, constant uint& flags, uint2 at [[thread_position_in_grid]]) {
     device uint* own = counts + (ix)at.y * KI_RADIX * chunks + at.x;
     const ix start = (ix)at.y * length, first = start + (ix)at.x * chunk, last = min(first + chunk, start + length);
     for (ix i = first; i < last; ++i) {
-        const ki_k key = KI_READ(keys[i]);
+        const ki_k key = flags & KI_FIRST ? ki_key(as_type<ki_u>(keys[i])) : keys[i];
         const uint d = ki_digit(key, shift) * chunks;
         const uint place = own[d];
         own[d] = place + 1;
-#if !KI_ARGSORT || !KI_LAST
-        sorted[start + place] = KI_WRITE(key);
-#endif
+        sorted[start + place] = flags & KI_LAST ? as_type<ki_k>(ki_value(key)) : key;
 #if KI_ARGSORT
-        places[start + place] = KI_FIRST ? (KI_INDEX_OUT)(i - start) : (KI_INDEX_OUT)indices[i];
+        places[start + place] = flags & KI_FIRST ? (long)(i - start) : indices[i];
 #endif
     }
 }
@@ -82,55 +100,45 @@ def _keys(dtype: np.dtype[Any], index: bool, descending: bool, wide: bool) -> st
     )
 
 
-def _source(dtype: np.dtype[Any], index: bool, descending: bool, first: bool, last: bool, wide: bool) -> str:
-    read = "ki_key(v)" if first else "v"
-    write = "ki_value(k)" if last else "k"
-    return (
-        f"{_keys(dtype, index, descending, wide)}#define KI_RADIX {1 << _BITS}u\n"
-        f"#define KI_IN {'ki_t' if first else 'ki_k'}\n#define KI_OUT {'ki_t' if last else 'ki_k'}\n"
-        f"#define KI_INDEX_OUT {'long' if last else 'uint'}\n"
-        f"#define KI_READ(v) {read}\n#define KI_WRITE(k) {write}\n"
-        f"#define KI_ARGSORT {int(index)}\n#define KI_FIRST {int(first)}\n#define KI_LAST {int(last)}\n{_PASSES}"
-    )
-
-
 def _kernels(
-    dtype: np.dtype[Any], index: bool, descending: bool, first: bool, last: bool, wide: bool, device: Any
-) -> tuple[Kernel, Kernel]:
-    def make() -> tuple[Kernel, Kernel]:
-        source = _source(dtype, index, descending, first, last, wide)
-        return c.compiled(source, "ki_count"), c.compiled(source, "ki_move")
+    dtype: np.dtype[Any], index: bool, descending: bool, wide: bool, device: Any
+) -> tuple[Kernel, Kernel, Kernel]:
+    def make() -> tuple[Kernel, Kernel, Kernel]:
+        text = (
+            f"{_keys(dtype, index, descending, wide)}typedef {'uchar' if dtype.kind == 'b' else 'ki_t'} ki_u;\n"
+            f"#define KI_RADIX {1 << _BITS}u\n#define KI_ARGSORT {int(index)}\n"
+            f"#define KI_FIRST {_FIRST}\n#define KI_LAST {_LAST}\n{_PASSES}"
+        )
+        count, places, move = (c.compiled(text, f"ki_{n}") for n in ("count", "places", "move"))
+        return count, places, move
 
-    found: tuple[Kernel, Kernel] = c.cached(("sort", dtype, index, descending, first, last, wide, device), make)
+    found: tuple[Kernel, Kernel, Kernel] = c.cached(("sort", dtype, index, descending, wide, device), make)
     return found
 
 
 def _sorted_rows(x: Array, rows: int, length: int, index: bool, descending: bool) -> Array:
     """The rows of `x` sorted, or the places of their elements."""
     dtype = x.dtype
-    passes = -(-dtype.itemsize * 8 // _BITS) if dtype.kind != "b" else 1
+    passes = -(-dtype.itemsize * 8 // _BITS)
     chunks = max(1, min(-(-length // _CHUNK), 4096 // rows if rows < _ROWS else 1))
     chunk = -(-length // chunks)
     chunks = -(-length // chunk)
     wide = x.size >= c.NARROW - 1024 or rows * chunks << _BITS >= c.NARROW
+    count, places, move = _kernels(dtype, index, descending, wide, x.device)
     unsigned = np.dtype(f"uint{dtype.itemsize * 8}")
     counts = c.result_like((rows, chunks << _BITS), c.UINT32, x)
-    nothing = c.result_like((1,), c.UINT32, x)
-    keys, indices = x, nothing
+    nothing = c.result_like((1,), c.INT64, x)
+    keys, indices = x.view(unsigned), nothing
     for number in range(passes):
-        first, last = number == 0, number == passes - 1
-        count, move = _kernels(dtype, index, descending, first, last, wide, x.device)
-        grid = (chunks, rows)
-        count(counts, keys, length, chunk, chunks, number * _BITS, ndrange=grid)
-        starts = accumulate("+", counts, 1, exclusive=True, dtype=c.UINT32)
-        places = c.result_like((x.size,), c.INT64 if last else c.UINT32, x) if index else nothing
-        size = 1 if index and last else x.size
-        target = c.result_like((size,), dtype if last else unsigned, x)
-        if not index and last:
-            places = c.result_like((1,), c.INT64, x)
-        move(target, places, keys, indices, starts, length, chunk, chunks, number * _BITS, ndrange=grid)
-        keys, indices = target, places if index and not last else nothing
-    return places if index else target
+        flags = _FIRST * (number == 0) + _LAST * (number == passes - 1)
+        numbers, grid = (length, chunk, chunks, number * _BITS, flags), (chunks, rows)
+        count(counts, keys, *numbers, ndrange=grid)
+        places(counts, chunks << _BITS, numworkgroups=rows, workgroupsize=32)
+        target = c.result_like((x.size,), unsigned, x)
+        moved = c.result_like((x.size,), c.INT64, x) if index else nothing
+        move(target, moved, keys, indices, counts, *numbers, ndrange=grid)
+        keys, indices = target, moved
+    return indices if index else keys.view(dtype)
 
 
 def _along(x: Any, axis: Any, index: bool, descending: bool, what: str) -> Array:
