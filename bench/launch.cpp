@@ -6,6 +6,8 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "metalki/metalki.hpp"
@@ -45,6 +47,10 @@ std::string many_arguments() {
            "constant uint& n0, constant uint& n1, constant uint& n2, constant float& n3) { b0[0] = " + sum + "; }";
 }
 
+template <std::size_t... I> auto tuple_of(const std::vector<metalki::Buffer>& buffers, std::index_sequence<I...>) {
+    return std::tuple{buffers[I]..., 1, 2u, 3, 4.5f};
+}
+
 } // namespace
 
 int main() {
@@ -77,6 +83,8 @@ int main() {
     for (int i = 0; i < 4; ++i)
         values.push_back(metalki::ArgumentValue::bytes(&number, sizeof number));
     report("28 arguments, enqueue", median_of([&] { metalki::launch(many, values, once); }, settle));
+    const auto tuple = tuple_of(buffers, std::make_index_sequence<24>{});
+    report("28 C++ values, enqueue", median_of([&] { metalki::launch(many, tuple, once); }, settle));
 
     report("empty kernel, enqueue and wait", median_of(
                                                  [&] {
