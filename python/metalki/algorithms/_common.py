@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from collections.abc import Callable, Hashable
@@ -223,11 +224,13 @@ _cache: dict[Hashable, Any] = {}
 _MOST_CACHED = 8192
 
 
-def cached(key: Hashable, make: Callable[[], Any]) -> Any:
-    """What `make` returned for this key before, else what it returns now."""
+def cached(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Any:
+    """What `make` returned for this key before, else what it returns now, on the device that the key names."""
     found = _cache.get(key)
     if found is None:
-        found = make()
+        device = next((part for part in key if isinstance(part, _device.Device)), None)
+        with contextlib.nullcontext() if device is None else _device.use_device(device):
+            found = make()
         if len(_cache) >= _MOST_CACHED:
             _cache.clear()
         _cache[key] = found

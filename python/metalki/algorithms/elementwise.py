@@ -232,7 +232,7 @@ def run(
     key = _key(expr, inputs, shape, dtype, out_strides, out_offset, prelude, safe, device)
     plan = c._cache.get(key)
     if plan is None:
-        plan = c.cached(key, lambda: _plan(expr, inputs, shape, dtype, out_strides, out_offset, prelude, safe))
+        plan = c.cached(key, lambda: _plan(expr, inputs, shape, dtype, out_strides, out_offset, prelude, safe, device))
     if out is None:
         out = c.result_like(shape, plan.result, like)
     if out.size == 0 or 0 in shape:
@@ -293,6 +293,7 @@ def _plan(
     out_offset: int,
     prelude: str,
     safe: bool,
+    device: _core.Device | None,
 ) -> Plan:
     arrays = [o for o in inputs if o.strides is not None]
     steps = [out_strides if out_strides is not None else contiguous_strides(shape), *[o.strides for o in arrays]]
@@ -301,7 +302,7 @@ def _plan(
     where = layout(geometry)
     names = tuple((o.name, o.dtype, o.strides is None) for o in inputs)
     kernel = c.cached(
-        ("map", expr, prelude, safe, names, dtype, where.key, _core_device(inputs)),
+        ("map", expr, prelude, safe, names, dtype, where.key, device),
         lambda: c.compiled(
             source(expr, inputs, dtype, where, prelude), "ki_map", {"math_mode": "safe"} if safe else None
         ),
@@ -312,10 +313,6 @@ def _plan(
             f"broadcast: the expression {expr!r} gives {kernel.arguments[0].type_name}, which is no number"
         )
     return Plan(kernel, found, where.parameter, where.ndrange, where.groups)
-
-
-def _core_device(inputs: list[Operand]) -> _core.Device | None:
-    return next((o.value.device for o in inputs if o.strides is not None), None)
 
 
 def source(expr: str, inputs: list[Operand], dtype: np.dtype[Any] | None, where: Layout, prelude: str) -> str:
