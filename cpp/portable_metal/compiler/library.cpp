@@ -2,7 +2,6 @@
 #include "compiler/compiler.hpp"
 
 #include <algorithm>
-#include <mutex>
 
 #include "clang/Basic/Version.h"
 #include "llvm/Demangle/Demangle.h"
@@ -12,6 +11,7 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 
 #include "cache/disk_cache.hpp"
 #include "cache/records.hpp"
@@ -29,6 +29,7 @@
 #include "codegen/threadgroup_memory.hpp"
 #include "frontend/entry_points.hpp"
 #include "frontend/parse.hpp"
+#include "kernel_source.hpp"
 #include "vector_kernel.hpp"
 
 namespace metalki::compiler {
@@ -77,13 +78,16 @@ public:
                             std::string_view form) const override;
 
 private:
-    const std::string& bitcode() const;
-    std::string parse_again() const;
+    std::shared_ptr<TranslationUnit> parse_again() const;
+    std::vector<std::string> roots_of(std::size_t kernel, bool by_thread, bool by_group) const;
+    std::vector<ConstantUse> find_constant_uses(std::size_t kernel) const;
+    void refuse_unset_constants(std::size_t kernel, const llvm::Module& module) const;
     CompiledKernel compile_kernel(std::size_t kernel, std::span<const ConstantValue> constants, bool vectors) const;
-    CompiledKernel compiled(std::size_t kernel, std::span<const ConstantValue> constants, bool vectors, const std::string& key) const;
+    CompiledKernel compiled(std::size_t kernel, std::span<const ConstantValue> constants, bool vectors,
+                            const std::string& key) const;
     std::size_t index_of(std::string_view function) const;
     Specialization specialize(std::size_t kernel, std::span<const ConstantValue> constants, llvm::TargetMachine& machine) const;
-    Specialization optimized(std::size_t kernel, bool by_thread, std::span<const ConstantValue> constants,
+    Specialization optimized(KernelModule code, std::size_t kernel, bool by_thread, std::span<const ConstantValue> constants,
                              llvm::TargetMachine& machine, bool for_vectors = false) const;
     std::vector<unsigned> read_inactive_slots(std::size_t kernel, llvm::Module& module) const;
 
@@ -92,43 +96,47 @@ private:
     std::string key_;         // of the source as given
     std::string content_key_; // of the source and the files that it includes
     ParsedSource parsed_;
-    mutable std::mutex bitcode_mutex_;
-    mutable std::string bitcode_; // read or made when the first kernel needs it
+    std::unique_ptr<KernelSource> code_;
 };
 
 ParsedLibrary::ParsedLibrary(std::string_view source, const Options& options)
     : source_(source), options_(options), key_(source_key(source, options)) {
     const DiskCache& cache = DiskCache::instance();
+    std::optional<ParsedSource> cached;
     if (auto record = cache.load(key_)) {
-        if (auto cached = read_source(*record)) {
-            parsed_ = std::move(*cached);
-            content_key_ = content_key(key_, parsed_.dependencies);
-            return;
-        }
+        cached = read_source(*record);
     }
-    parsed_ = parse_source(source, options);
-    bitcode_ = std::move(parsed_.bitcode);
+    parsed_ = cached ? std::move(*cached) : parse_source(source, options);
     content_key_ = content_key(key_, parsed_.dependencies);
-    cache.store(bitcode_key(content_key_), bitcode_); // before the record that lets others do without the source
-    cache.store(key_, write_source(parsed_));
-}
-
-const std::string& ParsedLibrary::bitcode() const {
-    std::lock_guard lock(bitcode_mutex_);
-    if (bitcode_.empty()) {
-        auto cached = DiskCache::instance().load(bitcode_key(content_key_));
-        bitcode_ = cached ? std::move(*cached) : parse_again();
+    code_ = std::make_unique<KernelSource>(content_key_, [this] { return parse_again(); });
+    if (parsed_.unit) {
+        code_->adopt(std::move(parsed_.unit), parsed_.functions.size());
+        cache.store(key_, write_source(parsed_));
     }
-    return bitcode_;
 }
 
-// The bitcode must be that of the table of kernels we have.
-std::string ParsedLibrary::parse_again() const {
+// The entry points of one kernel, and the conditions under which its optional arguments exist.
+std::vector<std::string> ParsedLibrary::roots_of(std::size_t kernel, bool by_thread, bool by_group) const {
+    std::vector<std::string> roots;
+    if (by_thread) {
+        roots.push_back(thread_entry_name(kernel));
+    }
+    if (by_group) {
+        roots.push_back(threadgroup_entry_name(kernel));
+    }
+    for (unsigned slot : parsed_.conditional_slots[kernel]) {
+        roots.push_back(active_name(kernel, slot));
+    }
+    return roots;
+}
+
+// The code must be that of the table of kernels we have.
+std::shared_ptr<TranslationUnit> ParsedLibrary::parse_again() const {
     ParsedSource again = parse_source(source_, options_);
     if (content_key(key_, again.dependencies) != content_key_) {
         throw CompileError("the files that the source includes have changed since it was compiled; compile it again", {});
     }
-    return std::move(again.bitcode);
+    return std::move(again.unit);
 }
 
 std::size_t ParsedLibrary::index_of(std::string_view function) const {
@@ -148,30 +156,49 @@ std::size_t ParsedLibrary::index_of(std::string_view function) const {
                               (known.empty() ? std::string("the source has no kernel") : "there are " + known));
 }
 
-std::vector<FunctionConstant> ParsedLibrary::used_constants(std::string_view function) const {
-    std::size_t kernel = index_of(function);
-    std::vector<std::string> roots{thread_entry_name(kernel)};
-    for (unsigned slot : parsed_.conditional_slots[kernel]) {
-        roots.push_back(active_name(kernel, slot));
-    }
-    KernelModule extracted = extract_kernel(bitcode(), roots);
+std::vector<ConstantUse> ParsedLibrary::find_constant_uses(std::size_t kernel) const {
+    KernelModule code = code_->read(roots_of(kernel, true, true));
     auto is_used = [&](std::size_t i) {
-        const auto* variable = extracted.module->getGlobalVariable(parsed_.constant_symbols[i], true);
+        const auto* variable = code.module->getGlobalVariable(parsed_.constant_symbols[i], true);
         return variable && !variable->use_empty();
     };
-    std::vector<std::size_t> used;
+    std::vector<ConstantUse> uses;
     for (std::size_t i = 0; i < parsed_.constants.size(); ++i) {
         if (is_used(i)) {
-            used.push_back(i);
+            uses.push_back({static_cast<std::uint32_t>(i), true});
         }
     }
+    if (uses.empty()) {
+        return uses;
+    }
     // With nothing set, what remains after folding the questions is what must be given.
-    apply_function_constants(*extracted.module, parsed_.constants, parsed_.constant_symbols, {});
-    fold_branches(*extracted.module);
+    apply_function_constants(*code.module, parsed_.constants, parsed_.constant_symbols, {});
+    fold_branches(*code.module);
+    for (ConstantUse& use : uses) {
+        use.required = is_used(use.constant);
+    }
+    return uses;
+}
+
+std::vector<FunctionConstant> ParsedLibrary::used_constants(std::string_view function) const {
+    std::size_t kernel = index_of(function);
+    if (parsed_.constants.empty()) {
+        return {};
+    }
+    const DiskCache& cache = DiskCache::instance();
+    std::string key = constants_key(content_key_, function);
+    std::optional<std::vector<ConstantUse>> uses;
+    if (auto record = cache.load(key)) {
+        uses = read_constant_uses(*record, parsed_.constants.size());
+    }
+    if (!uses) {
+        uses = find_constant_uses(kernel);
+        cache.store(key, write_constant_uses(*uses));
+    }
     std::vector<FunctionConstant> out;
-    for (std::size_t i : used) {
-        out.push_back(parsed_.constants[i]);
-        out.back().required = is_used(i);
+    for (const ConstantUse& use : *uses) {
+        out.push_back(parsed_.constants[use.constant]);
+        out.back().required = use.required;
     }
     return out;
 }
@@ -195,17 +222,30 @@ std::vector<unsigned> ParsedLibrary::read_inactive_slots(std::size_t kernel, llv
     return out;
 }
 
-Specialization ParsedLibrary::optimized(std::size_t kernel, bool by_thread, std::span<const ConstantValue> constants,
-                                        llvm::TargetMachine& machine, bool for_vectors) const {
-    Specialization out;
-    std::string entry = by_thread ? thread_entry_name(kernel) : threadgroup_entry_name(kernel);
-    std::vector<std::string> roots{entry};
-    for (unsigned slot : parsed_.conditional_slots[kernel]) {
-        roots.push_back(active_name(kernel, slot));
+void ParsedLibrary::refuse_unset_constants(std::size_t kernel, const llvm::Module& module) const {
+    std::string names;
+    for (const std::string& name : unset_constants(module, parsed_.constants, parsed_.constant_symbols)) {
+        names += (names.empty() ? "'" : ", '") + name + "'";
     }
-    out.kernel = extract_kernel(bitcode(), roots);
+    if (!names.empty()) {
+        throw SpecializationError("kernel '" + parsed_.functions[kernel].name + "' needs a value for function constant " +
+                                  names);
+    }
+}
+
+Specialization ParsedLibrary::optimized(KernelModule code, std::size_t kernel, bool by_thread,
+                                        std::span<const ConstantValue> constants, llvm::TargetMachine& machine,
+                                        bool for_vectors) const {
+    Specialization out;
+    out.kernel = std::move(code);
     llvm::Module& module = *out.kernel.module;
+    keep_only(module, roots_of(kernel, by_thread, !by_thread));
     apply_function_constants(module, parsed_.constants, parsed_.constant_symbols, constants);
+    if (!unset_constants(module, parsed_.constants, parsed_.constant_symbols).empty()) {
+        auto trial = llvm::CloneModule(module); // what optimisation may leave out does not need a value
+        inline_and_fold(*trial);
+        refuse_unset_constants(kernel, *trial);
+    }
     define_behaviour(module);
     protect_precise_functions(module);
     resolve_function_pointers(module);
@@ -213,31 +253,25 @@ Specialization ParsedLibrary::optimized(std::size_t kernel, bool by_thread, std:
     for_vectors ? simplify(module, machine) : optimize(module, machine);
     refuse_recursion(module);
     out.inactive_slots = read_inactive_slots(kernel, module);
-    if (auto missing = unset_constants(module, parsed_.constants, parsed_.constant_symbols); !missing.empty()) {
-        std::string names;
-        for (const std::string& name : missing) {
-            names += (names.empty() ? "'" : ", '") + name + "'";
-        }
-        throw SpecializationError("kernel '" + parsed_.functions[kernel].name + "' needs a value for function constant " +
-                                  names);
-    }
-    out.entry = module.getFunction(entry);
+    refuse_unset_constants(kernel, module);
+    out.entry = module.getFunction(by_thread ? thread_entry_name(kernel) : threadgroup_entry_name(kernel));
     out.synchronizes = calls_synchronization(module);
     return out;
 }
 
 Specialization ParsedLibrary::specialize(std::size_t kernel, std::span<const ConstantValue> constants,
                                          llvm::TargetMachine& machine) const {
-    bool may_synchronize = calls_synchronization(*extract_kernel(bitcode(), {thread_entry_name(kernel)}).module);
-    if (may_synchronize) {
-        Specialization by_thread = optimized(kernel, true, constants, machine);
+    KernelModule code = code_->read(roots_of(kernel, true, true));
+    if (calls_synchronization(*code.module)) {
+        Specialization by_thread = optimized(std::move(code), kernel, true, constants, machine);
         if (by_thread.synchronizes) {
             resolve_context(*by_thread.kernel.module, *by_thread.entry);
             number_synchronization_sites(*by_thread.kernel.module, *by_thread.entry);
             return by_thread;
         }
+        code = code_->read(roots_of(kernel, true, true)); // what synchronised has folded away
     }
-    Specialization by_group = optimized(kernel, false, constants, machine);
+    Specialization by_group = optimized(std::move(code), kernel, false, constants, machine);
     resolve_context(*by_group.kernel.module, *by_group.entry);
     return by_group;
 }
@@ -255,8 +289,10 @@ CompiledKernel ParsedLibrary::compile_kernel(std::size_t kernel, std::span<const
     };
     std::string why_scalar;
     if (vectors) {
-        Specialization special = optimized(kernel, true, constants, *machine, /*for_vectors=*/true);
-        auto out = compile_vectors(special.kernel, special.entry->getName().str(), parsed_.functions[kernel], *machine, why_scalar);
+        Specialization special =
+            optimized(code_->read(roots_of(kernel, true, true)), kernel, true, constants, *machine, /*for_vectors=*/true);
+        auto out =
+            compile_vectors(special.kernel, special.entry->getName().str(), parsed_.functions[kernel], *machine, why_scalar);
         if (out) {
             complete(*out, special);
             return std::move(*out);

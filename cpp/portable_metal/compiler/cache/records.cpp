@@ -175,6 +175,10 @@ std::string bitcode_key(const std::string& content_key) {
     return content_hash(content_key + " bitcode");
 }
 
+std::string constants_key(const std::string& content_key, std::string_view function) {
+    return content_hash(content_key + " constants " + std::string(function));
+}
+
 std::string kernel_key(const std::string& content_key, std::string_view function, std::span<const ConstantValue> constants) {
     BinaryWriter out;
     out.write(content_key);
@@ -238,6 +242,29 @@ std::optional<ParsedSource> read_source(std::string_view record) {
         return s;
     });
     return source && unchanged(source->dependencies) ? source : std::nullopt;
+}
+
+std::string write_constant_uses(const std::vector<ConstantUse>& uses) {
+    BinaryWriter out;
+    out.write_list(uses, [&](const ConstantUse& use) {
+        out.write(use.constant);
+        out.write(use.required);
+    });
+    return out.take();
+}
+
+std::optional<std::vector<ConstantUse>> read_constant_uses(std::string_view record, std::size_t constants) {
+    return undamaged(record, [&](BinaryReader& in) {
+        return in.read_list([&] {
+            ConstantUse use;
+            use.constant = in.read<std::uint32_t>();
+            use.required = in.read<bool>();
+            if (use.constant >= constants) {
+                throw DamagedRecord();
+            }
+            return use;
+        });
+    });
 }
 
 std::string write_kernel(const CompiledKernel& kernel) {

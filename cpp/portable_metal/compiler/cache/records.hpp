@@ -1,6 +1,7 @@
 // What is cached: the reflection of a parsed source, its bitcode, and the machine code of its kernels.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,11 +32,20 @@ std::string prefix_key(const std::string& header_key);
 std::string source_key(std::string_view source, const Options& options);
 std::string content_key(const std::string& source_key, const std::vector<Dependency>& dependencies);
 std::string bitcode_key(const std::string& content_key);
+std::string constants_key(const std::string& content_key, std::string_view function);
 std::string kernel_key(const std::string& content_key, std::string_view function, std::span<const ConstantValue> constants);
 
 // Without the bitcode. Reading returns nothing when the record is damaged or a file that the source included has changed.
 std::string write_source(const ParsedSource& source);
 std::optional<ParsedSource> read_source(std::string_view record);
+
+// A function constant that a kernel reads: its position in the source's list, and whether it needs a value.
+struct ConstantUse {
+    std::uint32_t constant = 0;
+    bool required = true;
+};
+std::string write_constant_uses(const std::vector<ConstantUse>& uses);
+std::optional<std::vector<ConstantUse>> read_constant_uses(std::string_view record, std::size_t constants);
 
 std::string write_kernel(const CompiledKernel& kernel);
 std::optional<CompiledKernel> read_kernel(std::string_view record);

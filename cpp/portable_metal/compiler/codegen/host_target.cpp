@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/TargetSelect.h"
@@ -33,8 +34,15 @@ HostTarget detect() {
         return host;
     }
     host.cpu = llvm::sys::getHostCPUName().str();
+    // Only where this machine differs from what its name says: LLVM parses and hashes the list many times in a compilation.
+    std::string problem;
+    const llvm::Target* target = llvm::TargetRegistry::lookupTarget(host.triple, problem);
+    std::unique_ptr<llvm::MCSubtargetInfo> by_name(target ? target->createMCSubtargetInfo(host.triple, host.cpu, "") : nullptr);
     for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
-        host.features.push_back((feature.second ? "+" : "-") + feature.first().str());
+        std::string setting = (feature.second ? "+" : "-") + feature.first().str();
+        if (!by_name || !by_name->checkFeatures(setting)) {
+            host.features.push_back(std::move(setting));
+        }
     }
     return host;
 }

@@ -189,37 +189,43 @@ void drop_unreached(llvm::Module& module, const Reach& reach, const std::set<std
 
 } // namespace
 
-KernelModule extract_kernel(const std::string& bitcode, const std::vector<std::string>& roots) {
+KernelModule make_kernel_module() {
     KernelModule out;
     out.context = std::make_unique<llvm::LLVMContext>();
     out.problems = std::make_shared<std::string>();
     out.context->setDiagnosticHandler(std::make_unique<CollectErrors>(out.problems));
+    return out;
+}
+
+void keep_only(llvm::Module& module, const std::vector<std::string>& roots) {
+    Reach reach;
+    for (const std::string& root : roots) {
+        reach.add(module.getFunction(root));
+    }
+    reach.run();
+    auto initialisers = reach_initialisers(dynamic_initialisers(module), reach);
+    for (const char* name : {"llvm.global_ctors", "llvm.used", "llvm.compiler.used"}) {
+        if (auto* list = module.getGlobalVariable(name)) {
+            list->eraseFromParent();
+        }
+    }
+    drop_unreached(module, reach, std::set<std::string>(roots.begin(), roots.end()));
+    must(module.materializeAll());
+    int priority = 0;
+    for (llvm::Function* initialiser : initialisers) {
+        llvm::appendToGlobalCtors(module, initialiser, priority++);
+    }
+}
+
+KernelModule extract_kernel(const std::string& bitcode, const std::vector<std::string>& roots) {
+    KernelModule out = make_kernel_module();
     auto buffer = llvm::MemoryBuffer::getMemBuffer(bitcode, "kernel", /*RequiresNullTerminator=*/false);
     auto module = llvm::getOwningLazyBitcodeModule(std::move(buffer), *out.context);
     if (!module) {
         must(module.takeError());
     }
     out.module = std::move(*module);
-    Reach reach;
-    for (const std::string& root : roots) {
-        reach.add(out.module->getFunction(root));
-    }
-    reach.run();
-    auto initialisers = reach_initialisers(dynamic_initialisers(*out.module), reach);
-    if (auto* list = out.module->getGlobalVariable("llvm.global_ctors")) {
-        list->eraseFromParent();
-    }
-    for (const char* name : {"llvm.used", "llvm.compiler.used"}) {
-        if (auto* list = out.module->getGlobalVariable(name)) {
-            list->eraseFromParent();
-        }
-    }
-    drop_unreached(*out.module, reach, std::set<std::string>(roots.begin(), roots.end()));
-    must(out.module->materializeAll());
-    int priority = 0;
-    for (llvm::Function* initialiser : initialisers) {
-        llvm::appendToGlobalCtors(*out.module, initialiser, priority++);
-    }
+    keep_only(*out.module, roots);
     return out;
 }
 

@@ -17,6 +17,12 @@ struct KernelModule {
     std::unique_ptr<llvm::Module> module;
 };
 
+// Empty but for a context that collects problems.
+KernelModule make_kernel_module();
+
+// Removes from `module` whatever the functions named `roots` do not lead to; only they stay visible.
+void keep_only(llvm::Module& module, const std::vector<std::string>& roots);
+
 // Reads from the library's bitcode only the functions reachable from `roots` and the initialisers of globals they use.
 KernelModule extract_kernel(const std::string& bitcode, const std::vector<std::string>& roots);
 

@@ -18,6 +18,7 @@
 #include "llvm/Transforms/Scalar/LoopStrengthReduce.h"
 #include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 #include "llvm/Transforms/Scalar/Reassociate.h"
+#include "llvm/Transforms/Scalar/SCCP.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 
@@ -33,6 +34,10 @@ void inline_everything(llvm::Module& module) {
         function.removeFnAttr(llvm::Attribute::OptimizeNone);
         // Clang caps the vector width of scalar functions; widened code would be split to it.
         function.removeFnAttr("min-legal-vector-width");
+        // The target machine knows the processor; a long list at each function is parsed and hashed again and again.
+        for (const char* repeated : {"target-cpu", "target-features", "tune-cpu"}) {
+            function.removeFnAttr(repeated);
+        }
         function.setUWTableKind(llvm::UWTableKind::None);
         if (function.hasInternalLinkage()) {
             function.addFnAttr(llvm::Attribute::AlwaysInline);
@@ -134,6 +139,27 @@ void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
     late.addPass(llvm::ADCEPass());
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
     passes.run(module, analyses.modules);
+}
+
+void inline_and_fold(llvm::Module& module) {
+    inline_everything(module);
+    llvm::PassBuilder builder;
+    Analyses analyses(builder);
+    llvm::ModulePassManager modules;
+    modules.addPass(llvm::AlwaysInlinerPass());
+    // Twice: constants that are computed from function constants have values only after the first time.
+    for (int round = 0; round < 2; ++round) {
+        llvm::FunctionPassManager functions;
+        functions.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+        functions.addPass(llvm::SCCPPass());
+        functions.addPass(llvm::EarlyCSEPass());
+        functions.addPass(llvm::SimplifyCFGPass());
+        functions.addPass(llvm::ADCEPass());
+        modules.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(functions)));
+        modules.addPass(llvm::GlobalOptPass());
+    }
+    modules.addPass(llvm::GlobalDCEPass());
+    modules.run(module, analyses.modules);
 }
 
 void fold_branches(llvm::Module& module) {

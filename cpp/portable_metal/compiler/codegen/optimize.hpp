@@ -15,6 +15,9 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine);
 // Cleans up after the vectoriser.
 void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine);
 
+// Inlines everything and folds what is constant: cheap, and enough to see what a kernel really needs.
+void inline_and_fold(llvm::Module& module);
+
 // Promotes variables and folds constant branches, nothing more: enough to see which globals are still read.
 void fold_branches(llvm::Module& module);
 

@@ -1,26 +1,26 @@
-// Drives Clang: lex everything, rewrite, parse, reflect, append entry points, generate code.
+// Drives Clang: lex everything, rewrite, parse, reflect, append entry points; code is generated when it is asked for.
 #include "frontend/parse.hpp"
 
-#include <functional>
+#include <mutex>
+#include <optional>
 #include <set>
 
-#include "clang/AST/ASTConsumer.h"
 #include "clang/AST/Mangle.h"
 #include "clang/CodeGen/ModuleBuilder.h"
 #include "clang/Frontend/FrontendActions.h"
 #include "clang/Parse/Parser.h"
 #include "clang/Sema/Sema.h"
-#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
-#include "llvm/IR/Verifier.h"
 
 #include "frontend/clang_invocation.hpp"
 #include "frontend/diagnostics.hpp"
 #include "frontend/entry_points.hpp"
 #include "frontend/kernel_table.hpp"
+#include "frontend/lazy_emission.hpp"
 #include "frontend/pragmas.hpp"
 #include "frontend/precompiled_header.hpp"
+#include "frontend/recorder.hpp"
 #include "frontend/repairs.hpp"
 #include "frontend/semantic_checks.hpp"
 #include "frontend/token_rewriter.hpp"
@@ -28,64 +28,22 @@
 namespace metalki::compiler {
 namespace {
 
-// Code generation must wait until annotations are read and stripped: records Clang's callbacks and plays them back.
-class Recorder : public clang::ASTConsumer {
-public:
-    std::vector<clang::Decl*> top_level;
-
-    bool HandleTopLevelDecl(clang::DeclGroupRef group) override {
-        top_level.insert(top_level.end(), group.begin(), group.end());
-        return record([group](clang::ASTConsumer& c) { c.HandleTopLevelDecl(group); });
-    }
-    void HandleInlineFunctionDefinition(clang::FunctionDecl* d) override {
-        record([d](clang::ASTConsumer& c) { c.HandleInlineFunctionDefinition(d); });
-    }
-    void HandleInterestingDecl(clang::DeclGroupRef group) override {
-        record([group](clang::ASTConsumer& c) { c.HandleInterestingDecl(group); });
-    }
-    void HandleTagDeclDefinition(clang::TagDecl* d) override {
-        record([d](clang::ASTConsumer& c) { c.HandleTagDeclDefinition(d); });
-    }
-    void HandleTagDeclRequiredDefinition(const clang::TagDecl* d) override {
-        record([d](clang::ASTConsumer& c) { c.HandleTagDeclRequiredDefinition(d); });
-    }
-    void HandleCXXImplicitFunctionInstantiation(clang::FunctionDecl* d) override {
-        record([d](clang::ASTConsumer& c) { c.HandleCXXImplicitFunctionInstantiation(d); });
-    }
-    void HandleCXXStaticMemberVarInstantiation(clang::VarDecl* d) override {
-        record([d](clang::ASTConsumer& c) { c.HandleCXXStaticMemberVarInstantiation(d); });
-    }
-    void CompleteTentativeDefinition(clang::VarDecl* d) override {
-        record([d](clang::ASTConsumer& c) { c.CompleteTentativeDefinition(d); });
-    }
-    void HandleVTable(clang::CXXRecordDecl* d) override {
-        record([d](clang::ASTConsumer& c) { c.HandleVTable(d); });
-    }
-
-    // From here on `consumer` hears of everything at once: code generation loads more of the standard library as it goes.
-    void play(clang::ASTConsumer& consumer) {
-        listener_ = &consumer;
-        for (const auto& event : events_) {
-            event(consumer);
-        }
-    }
-
-private:
-    bool record(std::function<void(clang::ASTConsumer&)> event) {
-        if (listener_) {
-            event(*listener_);
-        } else {
-            events_.push_back(std::move(event));
-        }
-        return true;
-    }
-    std::vector<std::function<void(clang::ASTConsumer&)>> events_;
-    clang::ASTConsumer* listener_ = nullptr;
-};
-
 class ParseAction : public clang::ASTFrontendAction {
 public:
     ParseAction(ParsedSource& out, const Repairs& repairs) : out_(out), repairs_(repairs) {}
+
+    std::unique_ptr<llvm::Module> generate(clang::CompilerInstance& instance, llvm::LLVMContext& llvm_context) {
+        std::unique_ptr<clang::CodeGenerator> generator(clang::CreateLLVMCodeGen(
+            instance.getDiagnostics(), source_name, &instance.getVirtualFileSystem(), instance.getHeaderSearchOpts(),
+            instance.getPreprocessorOpts(), instance.getCodeGenOpts(), llvm_context));
+        clang::ASTContext& context = instance.getASTContext();
+        generator->Initialize(context);
+        recorder_->play(*generator);
+        generator->HandleTranslationUnit(context);
+        recorder_->stop();
+        std::unique_ptr<llvm::Module> module(generator->ReleaseModule());
+        return instance.getDiagnostics().hasErrorOccurred() ? nullptr : std::move(module);
+    }
 
 protected:
     std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance&, llvm::StringRef) override {
@@ -106,10 +64,13 @@ protected:
         if (auto* external = sema.getASTContext().getExternalSource()) {
             external->StartTranslationUnit(&sema.getASTConsumer());
         }
+        // Comments and pragmas may make Sema complain while tokens are read, and its complaints look for a context.
+        sema.CurContext = sema.getASTContext().getTranslationUnitDecl();
         enter_rewritten_tokens(preprocessor);
+        sema.CurContext = nullptr;
         parse(sema, parser);
         if (!instance.getDiagnostics().hasErrorOccurred()) {
-            generate(instance);
+            describe(instance);
         }
     }
 
@@ -175,7 +136,7 @@ private:
         return out;
     }
 
-    void generate(clang::CompilerInstance& instance) {
+    void describe(clang::CompilerInstance& instance) {
         clang::ASTContext& context = instance.getASTContext();
         std::unique_ptr<clang::MangleContext> mangler(context.createMangleContext());
         for (const ConstantEntry& constant : table_.constants) {
@@ -199,19 +160,6 @@ private:
             out_.functions.push_back(std::move(kernel.info));
         }
         strip_annotations(users_declarations());
-        llvm::LLVMContext llvm_context;
-        std::unique_ptr<clang::CodeGenerator> generator(clang::CreateLLVMCodeGen(
-            instance.getDiagnostics(), source_name, &instance.getVirtualFileSystem(), instance.getHeaderSearchOpts(),
-            instance.getPreprocessorOpts(), instance.getCodeGenOpts(), llvm_context));
-        generator->Initialize(context);
-        recorder_->play(*generator);
-        generator->HandleTranslationUnit(context);
-        std::unique_ptr<llvm::Module> module(generator->ReleaseModule());
-        if (!module || instance.getDiagnostics().hasErrorOccurred()) {
-            return;
-        }
-        llvm::raw_string_ostream stream(out_.bitcode);
-        llvm::WriteBitcodeToFile(*module, stream);
     }
 
     ParsedSource& out_;
@@ -222,22 +170,62 @@ private:
     std::vector<clang::Token> entry_tokens_; // the preprocessor keeps a reference
 };
 
-ParsedSource parse_once(std::string_view source, const Options& options, const std::string& prefix, const Repairs& repairs,
-                        RepairCollector& collector) {
-    ParsedSource out;
-    SourceFiles files = make_file_system(options, prefix, source);
-    auto instance = make_instance(options, Purpose::parse_source, files.all, &collector);
-    if (!instance) {
-        std::string text = "the compiler does not accept these options: " + collector.text();
-        throw CompileError(text, collector.take());
+// One parse and everything that it needs to stay alive.
+class ParsedUnit final : public TranslationUnit {
+public:
+    ParsedUnit(std::string_view source, const Options& options, std::shared_ptr<const std::string> prefix, Repairs repairs)
+        : prefix_(std::move(prefix)), repairs_(std::move(repairs)), collector_(repairs_),
+          files_(make_file_system(options, *prefix_, source)), action_(parsed, repairs_) {
+        instance_ = make_instance(options, Purpose::parse_source, files_.all, &collector_);
+        if (!instance_) {
+            std::string text = "the compiler does not accept these options: " + collector_.text();
+            throw CompileError(text, collector_.take());
+        }
+        open_ = action_.PrepareToExecute(*instance_) &&
+                action_.BeginSourceFile(*instance_, instance_->getFrontendOpts().Inputs.front());
+        if (open_) {
+            llvm::consumeError(action_.Execute());
+        }
+        if (files_.disk) {
+            parsed.dependencies = files_.disk->dependencies();
+        }
     }
-    ParseAction action(out, repairs);
-    instance->ExecuteAction(action);
-    if (files.disk) {
-        out.dependencies = files.disk->dependencies();
+    ~ParsedUnit() override {
+        if (open_) {
+            action_.EndSourceFile();
+        }
     }
-    return out;
-}
+
+    std::unique_ptr<llvm::Module> generate(llvm::LLVMContext& context, const std::set<std::string>& names) override {
+        std::lock_guard lock(mutex_);
+        std::optional<EmitOnly> only;
+        if (!names.empty()) {
+            only.emplace(names);
+        }
+        auto module = action_.generate(*instance_, context);
+        if (!module) {
+            instance_->getDiagnostics().Reset(/*soft=*/true); // other kernels may do better
+            std::string text = collector_.text();
+            throw CompileError(text.empty() ? "no code can be generated for the source" : text, collector_.take());
+        }
+        return module;
+    }
+
+    bool failed() const { return !open_ || collector_.has_errors(); }
+    RepairCollector& collector() { return collector_; }
+
+    ParsedSource parsed;
+
+private:
+    std::shared_ptr<const std::string> prefix_;
+    Repairs repairs_;
+    RepairCollector collector_;
+    SourceFiles files_;
+    ParseAction action_;
+    std::unique_ptr<clang::CompilerInstance> instance_;
+    bool open_ = false;
+    std::mutex mutex_;
+};
 
 } // namespace
 
@@ -246,11 +234,12 @@ ParsedSource parse_source(std::string_view source, const Options& options) {
     std::shared_ptr<const std::string> prefix = precompiled_prefix(options);
     Repairs repairs;
     for (int round = 1;; ++round) {
-        RepairCollector collector(repairs);
-        ParsedSource out = parse_once(source, options, *prefix, repairs, collector);
-        bool failed = collector.has_errors() || out.bitcode.empty();
-        if (!failed) {
+        auto unit = std::make_shared<ParsedUnit>(source, options, prefix, repairs);
+        RepairCollector& collector = unit->collector();
+        if (!unit->failed()) {
+            ParsedSource out = std::move(unit->parsed);
             out.warnings = collector.take();
+            out.unit = std::move(unit);
             return out;
         }
         if (collector.repairs() == repairs || round == max_rounds) {
