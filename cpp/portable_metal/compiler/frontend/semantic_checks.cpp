@@ -96,10 +96,17 @@ public:
         return true;
     }
 
+    // `c ? device_object : thread_object` is a copy of one of them.
+    bool VisitConditionalOperator(clang::ConditionalOperator* choice) {
+        object_arguments_.insert(choice->getTrueExpr());
+        object_arguments_.insert(choice->getFalseExpr());
+        return true;
+    }
+
     // A constant reference binds to a copy; any other needs an object in its own space.
     void check_reference(const clang::ImplicitCastExpr& cast) {
         clang::LangAS source = cast.getSubExpr()->getType().getAddressSpace();
-        bool leaves = cast.isGLValue() && source != clang::LangAS::Default && !cast.getType().hasAddressSpace();
+        bool leaves = cast.isLValue() && source != clang::LangAS::Default && !cast.getType().hasAddressSpace();
         if (leaves && !cast.getType().isConstQualified()) {
             report(cast.getBeginLoc(), "cannot bind a thread reference to an object in %0 memory: the address space differs")
                 << space_name(source);
