@@ -280,6 +280,24 @@ def test_exit_with_endless_work_in_flight(text: str) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "leaving\n", "")
 
 
+@pytest.mark.parametrize("attempt", range(5))
+def test_a_queue_goes_on_beside_an_endless_kernel_on_another(attempt: int) -> None:
+    """In a new process, whose one idle thread may not have woken for the first queue when the second has work."""
+    result = python("""
+        quick(a, ndrange=1000)
+        mk.global_queue().flush()
+        mk.synchronize()
+        stuck = mk.Queue()
+        spin(go, ndrange=1, queue=stuck)
+        stuck.flush()
+        quick(a, ndrange=1000)
+        mk.global_queue().flush()
+        mk.synchronize()
+        print("went on")
+    """)
+    assert result.stdout == "went on\n", result.stderr
+
+
 def test_thousands_of_live_queues_at_once() -> None:
     result = python("""
         queues = [mk.Queue(label=str(i)) for i in range(4000)]

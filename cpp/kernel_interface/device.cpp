@@ -131,6 +131,7 @@ const DeviceInfo& Device::info() const {
 }
 
 Buffer Device::allocate(std::size_t bytes, Storage storage, std::string_view label) const {
+    detail::check_device();
     const DeviceInfo& facts = info();
     auto refuse = [&](const std::string& why) {
         throw OutOfMemoryError("allocate: " + std::to_string(bytes) + " bytes" +

@@ -31,10 +31,14 @@ void in_forked_child() {
 
 } // namespace
 
-void use_device() {
+void check_device() {
     if (forked_after_use.load(std::memory_order_relaxed))
         throw DeviceError("the process was forked after the device had been used; the child cannot use it: its threads and "
                           "perhaps its locks stayed with the parent. Fork before the first launch, or start the child anew");
+}
+
+void use_device() {
+    check_device();
     if (!device_used.load(std::memory_order_relaxed))
         device_used.store(true, std::memory_order_relaxed);
 }

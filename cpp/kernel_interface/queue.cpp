@@ -11,7 +11,10 @@
 
 namespace metalki {
 
-Queue::Queue(const Device& device, std::string_view label) : impl_(device.impl()->new_queue(label)) {}
+Queue::Queue(const Device& device, std::string_view label) {
+    detail::check_device();
+    impl_ = device.impl()->new_queue(label);
+}
 
 Queue::Queue(const Device& device, const QueueOptions& options) : Queue(device, options.label) {
     set_priority(options.priority);

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "kernel_interface/backend.hpp"
+#include "kernel_interface/process.hpp"
 
 namespace metalki {
 
@@ -65,6 +66,7 @@ void need_bytes(const char* call, const Texture& texture, std::size_t level, con
 Texture::Texture(const Device& device, const TextureOptions& options) {
     const PixelFormat& format = find_pixel_format(options.format);
     check(options);
+    detail::check_device();
     // A third more for the smaller levels.
     const std::size_t level = bytes_of_level(options, format, 0), bytes = options.mip_levels > 1 ? level / 3 * 4 : level;
     if (bytes <= device.info().max_buffer_length)
@@ -108,6 +110,7 @@ Sampler::Sampler(const Device& device, const SamplerOptions& options) {
         throw ArgumentError("Sampler: pixel coordinates (not normalized) need clamp_to_edge, clamp_to_zero or clamp_to_border");
     if (!options.normalized && options.mip_filter != MipFilter::none)
         throw ArgumentError("Sampler: pixel coordinates (not normalized) allow no mip filter");
+    detail::check_device();
     impl_ = device.impl()->make_sampler(options);
 }
 

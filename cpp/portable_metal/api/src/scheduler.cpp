@@ -252,7 +252,8 @@ void push_ready(QueueState& queue) {
             return other->priority.load(std::memory_order_relaxed) >= priority;
         };
         s.ready.insert(std::find_if(s.ready.rbegin(), s.ready.rend(), before).base(), &queue);
-        start_driver = s.idle == 0 && s.drivers < max_drivers && !s.stopping;
+        // An idle driver that has been woken for another queue still counts as idle.
+        start_driver = s.ready.size() > s.idle && s.drivers < max_drivers && !s.stopping;
         if (start_driver)
             ++s.drivers;
     }
