@@ -51,6 +51,14 @@ std::string name_of(const Geometry& geometry) {
     return std::string(layouts[unsigned(geometry.layout)]) + std::to_string(geometry.width) + (geometry.full ? "" : " partial");
 }
 
+// METALKI_DEBUG_VECTORS=1 says on the standard error which kernels run thread by thread, and why.
+void note_refusal(const FunctionInfo& function, const Geometry& geometry, const std::string& reason) {
+    const char* wanted = std::getenv("METALKI_DEBUG_VECTORS");
+    if (wanted != nullptr && *wanted == '1') {
+        llvm::errs() << "metalki vectors: " + function.name + " (" + name_of(geometry) + "): " + reason + "\n";
+    }
+}
+
 std::string write_bitcode(const llvm::Module& module) {
     std::string out;
     llvm::raw_string_ostream stream(out);
@@ -80,6 +88,9 @@ llvm::Function& make_vector_entry(llvm::Function& scalar, const Geometry& geomet
         }
     }
     optimize_vectors(module, machine);
+    if (std::getenv("METALKI_DUMP")) {
+        entry.print(llvm::errs(), nullptr);
+    }
     return entry;
 }
 
@@ -178,6 +189,7 @@ private:
         } catch (const vectorize::Unsupported& problem) {
             out.object.clear();
             out.why_scalar = problem.what();
+            note_refusal(out.function, geometry, out.why_scalar);
             return out;
         }
         emit_into(out, **module, *machine);
@@ -213,13 +225,13 @@ std::optional<CompiledKernel> compile_vectors(KernelModule& scalar, const std::s
     CompiledKernel out;
     out.function = function;
     out.scalar_entry = entry;
+    Geometry geometry;
     try {
         vectorize::prepare(kernel, machine);
         if (std::getenv("METALKI_DUMP")) {
             kernel.print(llvm::errs(), nullptr);
         }
         bool by_group = vectorize::demands_of(kernel).threadgroups || has_threadgroup_argument(function);
-        Geometry geometry;
         if (by_group) {
             out.form = CompiledKernel::Form::threadgroups;
             out.vector_source = write_bitcode(*scalar.module);
@@ -230,6 +242,7 @@ std::optional<CompiledKernel> compile_vectors(KernelModule& scalar, const std::s
         make_vector_entry(kernel, geometry, machine);
     } catch (const vectorize::Unsupported& problem) {
         why_not = problem.what();
+        note_refusal(function, geometry, why_not);
         return std::nullopt;
     }
     emit_into(out, *scalar.module, machine);
