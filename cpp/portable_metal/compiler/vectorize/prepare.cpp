@@ -1,6 +1,7 @@
 // Stock LLVM passes, and the cuts at barriers.
 #include "vectorize/prepare.hpp"
 
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -32,6 +33,30 @@ void cut_at_barriers(llvm::Function& kernel) {
     }
 }
 
+// Calling conventions pass a pair of small numbers as one integer. Taken apart by shifts instead of a cast, the numbers keep
+// what is known of each.
+void unpack_integers(llvm::Function& kernel) {
+    std::vector<llvm::BitCastInst*> casts;
+    for (llvm::Instruction& instruction : llvm::instructions(kernel)) {
+        auto* cast = llvm::dyn_cast<llvm::BitCastInst>(&instruction);
+        if (cast && cast->getSrcTy()->isIntOrIntVectorTy() && cast->getSrcTy()->isVectorTy() &&
+            cast->getDestTy()->isIntegerTy()) {
+            casts.push_back(cast);
+        }
+    }
+    for (llvm::BitCastInst* cast : casts) {
+        llvm::IRBuilder<> builder(cast);
+        auto* parts = llvm::cast<llvm::FixedVectorType>(cast->getSrcTy());
+        llvm::Value* number = llvm::ConstantInt::get(cast->getDestTy(), 0);
+        for (unsigned i = 0; i < parts->getNumElements(); ++i) {
+            llvm::Value* part = builder.CreateZExt(builder.CreateExtractElement(cast->getOperand(0), i), cast->getDestTy());
+            number = builder.CreateOr(number, builder.CreateShl(part, std::uint64_t{i} * parts->getScalarSizeInBits()));
+        }
+        cast->replaceAllUsesWith(number);
+        cast->eraseFromParent();
+    }
+}
+
 } // namespace
 
 void prepare(llvm::Function& kernel, llvm::TargetMachine& machine) {
@@ -46,7 +71,9 @@ void prepare(llvm::Function& kernel, llvm::TargetMachine& machine) {
     builder.registerLoopAnalyses(loops);
     builder.crossRegisterProxies(loops, functions, sccs, modules);
 
+    unpack_integers(kernel);
     llvm::FunctionPassManager passes;
+    passes.addPass(llvm::InstCombinePass());
     llvm::ScalarizerPassOptions apart;
     apart.ScalarizeVariableInsertExtract = true;
     passes.addPass(llvm::ScalarizerPass(apart));
