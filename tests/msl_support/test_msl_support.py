@@ -32,7 +32,7 @@ def expected_values(probe: probes.Probe, i: int) -> tuple[float, float]:
 
 def check(probe: probes.Probe, left: np.ndarray[Any, Any]) -> str | None:
     """What is wrong with the components left by the threads, (threads, components) with NaN for those not written."""
-    for i, components in enumerate(left):
+    for i, components in enumerate(left if probe.expected else []):
         wanted, tolerance = expected_values(probe, i)
         written = components[~np.isnan(components)]
         if not written.size:
@@ -152,7 +152,7 @@ def test_missing_is_refused(row: probes.Row) -> None:
         for probe in PROBES[row.title].get(name, []):
             try:
                 mk.Kernel(probe.program, "k")
-            except mk.CompileError:
+            except (mk.CompileError, mk.ArgumentError):  # the source, or the kernel in it
                 continue
             works.append(told(probe, "compiles"))
     assert not works, "\n".join(works)
