@@ -20,9 +20,10 @@ from .arranging import moveaxis
 
 __all__ = ["argsort", "sort"]
 
-_BITS = 8
+# Bits of a digit, and of those of long rows, whose counts are worth their memory.
+_BITS, _LONG_BITS, _LONG = 8, 11, 65536
 # Rows up to this length are sorted by a thread each where there are enough of them; chunks are at least as long.
-_CHUNK = 2048
+_CHUNK, _LONG_CHUNK = 2048, 8192
 _ROWS = 64
 
 # The first pass makes keys of the elements, the last one makes elements of the keys.
@@ -101,43 +102,47 @@ def _keys(dtype: np.dtype[Any], index: bool, descending: bool, wide: bool) -> st
 
 
 def _kernels(
-    dtype: np.dtype[Any], index: bool, descending: bool, wide: bool, device: Any
+    dtype: np.dtype[Any], index: bool, descending: bool, bits: int, wide: bool, device: Any
 ) -> tuple[Kernel, Kernel, Kernel]:
     def make() -> tuple[Kernel, Kernel, Kernel]:
         text = (
             f"{_keys(dtype, index, descending, wide)}typedef {'uchar' if dtype.kind == 'b' else 'ki_t'} ki_u;\n"
-            f"#define KI_RADIX {1 << _BITS}u\n#define KI_ARGSORT {int(index)}\n"
+            f"#define KI_RADIX {1 << bits}u\n#define KI_ARGSORT {int(index)}\n"
             f"#define KI_FIRST {_FIRST}\n#define KI_LAST {_LAST}\n{_PASSES}"
         )
         count, places, move = (c.compiled(text, f"ki_{n}") for n in ("count", "places", "move"))
         return count, places, move
 
-    found: tuple[Kernel, Kernel, Kernel] = c.cached(("sort", dtype, index, descending, wide, device), make)
+    found: tuple[Kernel, Kernel, Kernel] = c.cached(("sort", dtype, index, descending, bits, wide, device), make)
     return found
 
 
 def _sorted_rows(x: Array, rows: int, length: int, index: bool, descending: bool) -> Array:
     """The rows of `x` sorted, or the places of their elements."""
     dtype = x.dtype
-    passes = -(-dtype.itemsize * 8 // _BITS)
-    chunks = max(1, min(-(-length // _CHUNK), 4096 // rows if rows < _ROWS else 1))
-    chunk = -(-length // chunks)
-    chunks = -(-length // chunk)
-    wide = x.size >= c.NARROW - 1024 or rows * chunks << _BITS >= c.NARROW
-    count, places, move = _kernels(dtype, index, descending, wide, x.device)
+    is_long = length >= _LONG and dtype.itemsize >= 4
+    bits, least = (_LONG_BITS, _LONG_CHUNK) if is_long else (_BITS, _CHUNK)
+    passes = c.ceil_div(dtype.itemsize * 8, bits)
+    chunks = max(1, min(c.ceil_div(length, least), 4096 // rows if rows < _ROWS else 1))
+    chunk = c.ceil_div(length, chunks)
+    chunks = c.ceil_div(length, chunk)
+    wide = x.size >= c.NARROW - 1024 or rows * chunks << bits >= c.NARROW
+    count, places, move = _kernels(dtype, index, descending, bits, wide, x.device)
     unsigned = np.dtype(f"uint{dtype.itemsize * 8}")
-    counts = c.result_like((rows, chunks << _BITS), c.UINT32, x)
+    counts = c.result_like((rows, chunks << bits), c.UINT32, x)
     nothing = c.result_like((1,), c.INT64, x)
+    # Passes go to and fro between two arrays; the last one ends in the first of them.
+    targets = [c.result_like((x.size,), unsigned, x) for _ in range(min(passes, 2))]
+    orders = [c.result_like((x.size,), c.INT64, x) for _ in targets] if index else [nothing, nothing]
     keys, indices = x.view(unsigned), nothing
     for number in range(passes):
         flags = _FIRST * (number == 0) + _LAST * (number == passes - 1)
-        numbers, grid = (length, chunk, chunks, number * _BITS, flags), (chunks, rows)
+        numbers, grid = (length, chunk, chunks, number * bits, flags), (chunks, rows)
         count(counts, keys, *numbers, ndrange=grid)
-        places(counts, chunks << _BITS, numworkgroups=rows, workgroupsize=32)
-        target = c.result_like((x.size,), unsigned, x)
-        moved = c.result_like((x.size,), c.INT64, x) if index else nothing
-        move(target, moved, keys, indices, counts, *numbers, ndrange=grid)
-        keys, indices = target, moved
+        places(counts, chunks << bits, numworkgroups=rows, workgroupsize=32)
+        side = (passes - 1 - number) % 2
+        move(targets[side], orders[side], keys, indices, counts, *numbers, ndrange=grid)
+        keys, indices = targets[side], orders[side]
     return indices if index else keys.view(dtype)
 
 
