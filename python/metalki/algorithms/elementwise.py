@@ -32,10 +32,12 @@ template <typename N, bool i> struct ki_narrowed<float, N, i, true> { typedef N 
 # A SIMD-group's part of operands that lie in one row: four steps at a time, then the rest.
 _CHUNKED = f"""const ix ki_first = (ix)ki_group * {CHUNK}, ki_last = min(ki_first + {CHUNK}, ki_size);
     ix ki_at = ki_first;
-    for (; ki_at + 128 <= ki_last; ki_at += 128)
-        for (int ki_j = 0; ki_j < 128; ki_j += 32) {{ const ix at = ki_at + ki_j + ki_lane; BODY }}
+    for (; ki_at + 128 <= ki_last; ki_at += 128) {{
+        const ix ki_i = ki_at + ki_lane;
+        KI_ONE(ki_i) KI_ONE(ki_i + 32) KI_ONE(ki_i + 64) KI_ONE(ki_i + 96)
+    }}
     for (; ki_at < ki_last; ki_at += 32)
-        if (ki_at + ki_lane < ki_last) {{ const ix at = ki_at + ki_lane; BODY }}"""
+        if (ki_at + ki_lane < ki_last) KI_ONE(ki_at + ki_lane)"""
 
 
 class Operand(NamedTuple):
@@ -329,11 +331,12 @@ def source(expr: str, inputs: list[Operand], dtype: np.dtype[Any] | None, where:
         array_types = [o.dtype for o in inputs if o.strides is not None] or [o.dtype for o in inputs]
         narrow, integer, small = _narrow(array_types)
         text.append(f"typedef ki_narrowed<{made}, {narrow}, {integer}, {small}>::type ki_o;\n")
-    arguments, loads, count = [], [], 0
+    arguments, loads, numbers, count = [], [], [], 0
     for k, (o, t) in enumerate(zip(inputs, types, strict=True)):
         if o.strides is None:
             arguments.append(f"constant {t}& ki_p{k}")
-            loads.append(f"ki_p{k}")
+            loads.append(f"ki_s{k}")
+            numbers.append(f"const {t} ki_s{k} = ki_p{k};")
         else:
             count += 1
             arguments.append(f"device const {t}* ki_p{k}")
@@ -344,8 +347,9 @@ def source(expr: str, inputs: list[Operand], dtype: np.dtype[Any] | None, where:
     signature = ", ".join(["device ki_o* ki_out", *arguments, *geometry, where.position])
     body = f"{where.statements}\n    ki_out[i0] = (ki_o)ki_f({', '.join(loads)});"
     if where.groups is not None:
-        body = _CHUNKED.replace("BODY", body.replace("\n", " "))
-    text.append(f"kernel void ki_map({signature}) {{\n    {body}\n}}\n")
+        text.append(f"#define KI_ONE(ki_index) {{ const ix at = ki_index; {body} }}\n".replace("\n    ", " "))
+        body = _CHUNKED
+    text.append(f"kernel void ki_map({signature}) {{\n    {' '.join(numbers)}\n    {body}\n}}\n")
     return "".join(text)
 
 
