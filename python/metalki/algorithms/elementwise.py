@@ -78,7 +78,7 @@ def broadcast(expr: str, *arrays: Any, out: Array | None = None, dtype: Any = No
     inputs = operands(values, shape, "broadcast")
     result = run(expr, inputs, shape, wanted, out)
     if signature is not None:
-        remember(signature, expr, inputs, shape, wanted)
+        remember(signature, expr, inputs, shape, wanted, out=out)
     return result
 
 
@@ -110,7 +110,8 @@ def _signature(expr: Any, arrays: tuple[Any, ...], named: dict[str, Any], out: A
     if out is not None:
         if type(out) is not Array:
             return None
-        parts.append((out.dtype, out.shape))
+        is_array = True
+        parts.append((out.dtype, out.shape, out.device))
     return tuple(parts) if is_array and (dtype is None or isinstance(dtype, (type, np.dtype, str))) else None
 
 
@@ -122,12 +123,14 @@ def remember(
     dtype: Any,
     prelude: str = "",
     safe: bool = False,
+    out: Array | None = None,
 ) -> None:
     """Keeps the plan that `run` has just used."""
     if 0 in shape:
         return
-    first = next(i for i, o in enumerate(inputs) if o.strides is not None)
-    plan = c._cache.get(_key(expr, inputs, shape, dtype, None, 0, prelude, safe, inputs[first].value.device))
+    first = next((i for i, o in enumerate(inputs) if o.strides is not None), -1)  # -1: only `out` is an array
+    device = out.device if first < 0 and out is not None else inputs[first].value.device
+    plan = c._cache.get(_key(expr, inputs, shape, dtype, None, 0, prelude, safe, device))
     if plan is not None:
         if len(_known) >= c._MOST_CACHED:
             _known.clear()
