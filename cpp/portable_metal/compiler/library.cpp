@@ -352,19 +352,30 @@ std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view fu
 
 std::string ParsedLibrary::disassemble(std::string_view function, std::span<const ConstantValue> constants,
                                        std::string_view form) const {
-    auto machine = make_target_machine();
-    Specialization special = specialize(index_of(function), constants, *machine);
-    if (form == "llvm") {
-        std::string text;
-        llvm::raw_string_ostream stream(text);
-        special.kernel.module->print(stream, nullptr);
-        return text;
+    if (form != "llvm" && form != "asm") {
+        throw SpecializationError("cannot disassemble to '" + std::string(form) + "': this device has \"llvm\" and \"asm\"");
     }
+    auto machine = make_target_machine();
+    std::size_t kernel = index_of(function);
+    std::string refused;
+    if (wants_vectors()) {
+        Specialization special =
+            optimized(code_->read(roots_of(kernel, true, true)), kernel, true, constants, *machine, /*for_vectors=*/true);
+        std::string text =
+            disassemble_vectors(special.kernel, special.entry->getName().str(), parsed_.functions[kernel], *machine, form);
+        if (text.find("runs SIMD-groups") < 4) {
+            return text;
+        }
+        refused = text;
+    }
+    Specialization special = specialize(kernel, constants, *machine);
     if (form == "asm") {
         ObjectCode text = emit(*special.kernel.module, *machine, llvm::CodeGenFileType::AssemblyFile);
-        return std::string(text.data(), text.size());
+        return refused + std::string(text.data(), text.size());
     }
-    throw SpecializationError("cannot disassemble to '" + std::string(form) + "': this device has \"llvm\" and \"asm\"");
+    llvm::raw_string_ostream stream(refused);
+    special.kernel.module->print(stream, nullptr);
+    return refused;
 }
 
 } // namespace

@@ -88,9 +88,6 @@ llvm::Function& make_vector_entry(llvm::Function& scalar, const Geometry& geomet
         }
     }
     optimize_vectors(module, machine);
-    if (std::getenv("METALKI_DUMP")) {
-        entry.print(llvm::errs(), nullptr);
-    }
     return entry;
 }
 
@@ -186,7 +183,7 @@ private:
         auto machine = make_target_machine();
         try {
             make_vector_entry(*(*module)->getFunction(kernel_.scalar_entry), geometry, *machine);
-        } catch (const vectorize::Unsupported& problem) {
+        } catch (const std::exception& problem) {
             out.object.clear();
             out.why_scalar = problem.what();
             note_refusal(out.function, geometry, out.why_scalar);
@@ -219,20 +216,15 @@ bool has_threadgroup_argument(const FunctionInfo& function) {
 
 } // namespace
 
-std::optional<CompiledKernel> compile_vectors(KernelModule& scalar, const std::string& entry, const FunctionInfo& function,
-                                              llvm::TargetMachine& machine, std::string& why_not) {
-    llvm::Function& kernel = *scalar.module->getFunction(entry);
-    CompiledKernel out;
-    out.function = function;
-    out.scalar_entry = entry;
+namespace {
+
+// Turns the scalar kernel of the module into vector code and fills in `out`; says why not when that is impossible.
+bool make_vectors(KernelModule& scalar, const FunctionInfo& function, llvm::TargetMachine& machine, CompiledKernel& out) {
+    llvm::Function& kernel = *scalar.module->getFunction(out.scalar_entry);
     Geometry geometry;
     try {
         vectorize::prepare(kernel, machine);
-        if (std::getenv("METALKI_DUMP")) {
-            kernel.print(llvm::errs(), nullptr);
-        }
-        bool by_group = vectorize::demands_of(kernel).threadgroups || has_threadgroup_argument(function);
-        if (by_group) {
+        if (vectorize::demands_of(kernel).threadgroups || has_threadgroup_argument(function)) {
             out.form = CompiledKernel::Form::threadgroups;
             out.vector_source = write_bitcode(*scalar.module);
         } else {
@@ -240,13 +232,49 @@ std::optional<CompiledKernel> compile_vectors(KernelModule& scalar, const std::s
             geometry.layout = LaneLayout::flat;
         }
         make_vector_entry(kernel, geometry, machine);
+        return true;
     } catch (const vectorize::Unsupported& problem) {
-        why_not = problem.what();
-        note_refusal(function, geometry, why_not);
+        out.why_scalar = problem.what();
+    } catch (const std::logic_error& problem) {
+        out.why_scalar = std::string("the vectoriser failed: ") + problem.what();
+    }
+    note_refusal(function, geometry, out.why_scalar);
+    return false;
+}
+
+} // namespace
+
+std::optional<CompiledKernel> compile_vectors(KernelModule& scalar, const std::string& entry, const FunctionInfo& function,
+                                              llvm::TargetMachine& machine, std::string& why_not) {
+    CompiledKernel out;
+    out.function = function;
+    out.scalar_entry = entry;
+    if (!make_vectors(scalar, function, machine, out)) {
+        why_not = out.why_scalar;
         return std::nullopt;
     }
     emit_into(out, *scalar.module, machine);
     return out;
+}
+
+std::string disassemble_vectors(KernelModule& scalar, const std::string& entry, const FunctionInfo& function,
+                                llvm::TargetMachine& machine, std::string_view form) {
+    CompiledKernel made;
+    made.scalar_entry = entry;
+    std::string comment = form == "llvm" ? "; " : "# ";
+    if (!make_vectors(scalar, function, machine, made)) {
+        return comment + "runs thread by thread: " + made.why_scalar + "\n";
+    }
+    std::string text = comment + (made.form == CompiledKernel::Form::rows
+                                      ? "runs SIMD-groups as vectors, by rows of the grid\n"
+                                      : "runs SIMD-groups as vectors; for threadgroups whose width is a multiple of 32\n");
+    if (form == "asm") {
+        ObjectCode code = emit(*scalar.module, machine, llvm::CodeGenFileType::AssemblyFile);
+        return text + std::string(code.data(), code.size());
+    }
+    llvm::raw_string_ostream stream(text);
+    scalar.module->print(stream, nullptr);
+    return text;
 }
 
 std::shared_ptr<const VectorVariants> make_variants(CompiledKernel kernel, std::string key,

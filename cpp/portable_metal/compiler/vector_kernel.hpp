@@ -18,6 +18,10 @@ namespace metalki::compiler {
 std::optional<CompiledKernel> compile_vectors(KernelModule& scalar, const std::string& entry, const FunctionInfo& function,
                                               llvm::TargetMachine& machine, std::string& why_not);
 
+// Text ("llvm" or "asm") of what compile_vectors makes; one line of comment when that is nothing.
+std::string disassemble_vectors(KernelModule& scalar, const std::string& entry, const FunctionInfo& function,
+                                llvm::TargetMachine& machine, std::string_view form);
+
 using MakeScalar = std::function<std::shared_ptr<const KernelCode>()>;
 
 // `key` is the kernel's in the disk cache.

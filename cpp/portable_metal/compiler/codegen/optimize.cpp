@@ -21,6 +21,7 @@
 #include "llvm/Transforms/Scalar/SCCP.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include "llvm/Transforms/Scalar/TailRecursionElimination.h"
 
 namespace metalki::compiler {
 namespace {
@@ -84,6 +85,7 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
     early.addPass(llvm::EarlyCSEPass());
     early.addPass(llvm::SimplifyCFGPass());
     early.addPass(llvm::InstCombinePass());
+    early.addPass(llvm::TailCallElimPass()); // a function that ends by calling itself is a loop
     llvm::ModulePassManager passes;
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
     passes.addPass(llvm::AlwaysInlinerPass(/*InsertLifetimeIntrinsics=*/false));
