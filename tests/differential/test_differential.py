@@ -1,0 +1,103 @@
+"""A short differential run, and that differences are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import expressions
+import grammar
+import pytest
+import run
+import worker
+from tree import Block, Expression, Statement, minimise
+
+COUNT = 30
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[run.Pair]:
+    made = run.Pair(tmp_path)
+    yield made
+    made.close()
+
+
+def made_case(line: str) -> run.Case:
+    """A kernel with one statement of its own."""
+    kernel = grammar.Kernel(0, True)
+    kernel.kind = "flat"
+    body = Block(
+        [
+            Statement(["const uint i = gid.x;"], fixed=True),
+            Statement(["if (i > 5u) {", Block([Statement([line])]), "}"]),
+        ]
+    )
+    return run.Case(0, True, kernel, body, [((64,), (256,))])
+
+
+def test_executors_agree(pair: run.Pair) -> None:
+    cases = [run.case(seed) for seed in range(COUNT)]
+    assert pair.run(cases) == dict.fromkeys(range(COUNT), "ok")
+
+
+def test_same_seed_same_kernel() -> None:
+    def text(seed: int) -> str:
+        one = run.case(seed)
+        return grammar.kernel_text(one.kernel, one.body, one.name)
+
+    assert [text(n) for n in range(20)] == [text(n) for n in range(20)]
+
+
+def test_a_difference_is_seen(pair: run.Pair) -> None:
+    # A race: thread by thread everybody sees the number that the thread before has left.
+    racy = made_case("o[i] = o[i - 1u] + 1u;")
+    assert pair.run([racy])[0].startswith("differs")
+
+
+@pytest.mark.parametrize("end", ["died", "hung"])
+def test_an_end_is_seen(pair: run.Pair, end: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text({"died": "import os; input(); os.abort()", "hung": "import time; time.sleep(60)"}[end])
+    monkeypatch.setattr(run, "WORKER", script)
+    good = made_case("o[i] = 1u;")
+    assert end in pair.run([good], 2.0)[0]
+
+
+def test_one_that_does_not_compile_is_alone(pair: run.Pair) -> None:
+    bad, good = made_case("o[i] = nothing;"), run.case(3)
+    verdicts = pair.run([bad, good])
+    assert "nothing" in verdicts[0]
+    assert verdicts[3] == "ok"
+
+
+def test_kernels_are_made_smaller() -> None:
+    def number(n: int) -> Expression:
+        return Expression("uint", ["(", Expression("uint", [f"uint({n})"]), " + ", Expression("uint", ["i"]), ")"])
+
+    block = Block([Statement(["x = ", number(n), ";"]) for n in range(20)])
+    block.statements.append(Statement(["if (", number(3), ") {", Block([Statement(["wrong(", number(4), ");"])]), "}"]))
+    small = minimise(block, lambda candidate: "wrong" in candidate.text(""))
+    assert small.text("") == "wrong(uint(1));\n"
+
+
+def test_kernels_have_what_they_are_for() -> None:
+    text = "".join(grammar.kernel_text(*grammar.kernel_tree(seed, True), f"k{seed}") for seed in range(300))
+    words = (
+        "switch",
+        "while",
+        "do {",
+        "break;",
+        "continue;",
+        "return;",
+        "simd_",
+        "quad_",
+        "threadgroup_barrier",
+        "atomic_",
+    )
+    for word in (*words, "half4", "ulong", "extra["):
+        assert word in text, word
+
+
+def test_inputs_have_the_size_that_kernels_count_on() -> None:
+    sizes = [array.size for array in worker.inputs()]
+    assert sizes == [expressions.SIZE] * 6 + [4 * expressions.SIZE, 64]
