@@ -165,6 +165,16 @@ def test_nan_and_infinities() -> None:
     same(mk.accumulate("max", a, 1), np.maximum.accumulate(x, 1))
 
 
+def test_places_of_nan_in_long_rows() -> None:
+    x = np.random.default_rng(8).normal(size=(3, 50000)).astype(np.float32)
+    x[0, 40000] = x[0, 45000] = x[2, 3] = np.nan
+    for find, arg, value in ((mk.findmin, np.argmin, np.min), (mk.findmax, np.argmax, np.max)):
+        for a, axis in ((x, 1), (x[1], None), (x[2], 0)):
+            found = find(mk.array(a), axis=axis)
+            same(found[0], value(a, axis=axis))
+            same(found[1], arg(a, axis=axis))
+
+
 def test_init_dtype_and_empty() -> None:
     x = mk.array([3, 1, 2])
     same(mk.reduce("+", x, init=10), np.int64(16))
