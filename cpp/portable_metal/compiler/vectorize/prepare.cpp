@@ -1,6 +1,7 @@
 // Stock LLVM passes, and the cuts at barriers.
 #include "vectorize/prepare.hpp"
 
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
@@ -49,7 +50,12 @@ void unpack_integers(llvm::Function& kernel) {
         auto* parts = llvm::cast<llvm::FixedVectorType>(cast->getSrcTy());
         llvm::Value* number = llvm::ConstantInt::get(cast->getDestTy(), 0);
         for (unsigned i = 0; i < parts->getNumElements(); ++i) {
-            llvm::Value* part = builder.CreateZExt(builder.CreateExtractElement(cast->getOperand(0), i), cast->getDestTy());
+            llvm::Value* element = llvm::findScalarElement(cast->getOperand(0), i);
+            if (element && llvm::isa<llvm::UndefValue>(element)) {
+                continue; // the fourth of three; it must not spoil the others
+            }
+            element = element ? element : builder.CreateFreeze(builder.CreateExtractElement(cast->getOperand(0), i));
+            llvm::Value* part = builder.CreateZExt(element, cast->getDestTy());
             number = builder.CreateOr(number, builder.CreateShl(part, std::uint64_t{i} * parts->getScalarSizeInBits()));
         }
         cast->replaceAllUsesWith(number);
@@ -71,11 +77,19 @@ void prepare(llvm::Function& kernel, llvm::TargetMachine& machine) {
     builder.registerLoopAnalyses(loops);
     builder.crossRegisterProxies(loops, functions, sccs, modules);
 
-    unpack_integers(kernel);
-    llvm::FunctionPassManager passes;
-    passes.addPass(llvm::InstCombinePass());
     llvm::ScalarizerPassOptions apart;
     apart.ScalarizeVariableInsertExtract = true;
+    // The first round brings to light what the second takes apart.
+    for (int round = 0; round < 2; ++round) {
+        unpack_integers(kernel);
+        functions.invalidate(kernel, llvm::PreservedAnalyses::none());
+        llvm::FunctionPassManager take_apart;
+        take_apart.addPass(llvm::InstCombinePass());
+        take_apart.addPass(llvm::ScalarizerPass(apart));
+        take_apart.addPass(llvm::InstCombinePass());
+        take_apart.run(kernel, functions);
+    }
+    llvm::FunctionPassManager passes;
     passes.addPass(llvm::ScalarizerPass(apart));
     passes.addPass(llvm::DCEPass());
     passes.addPass(llvm::LowerSwitchPass());

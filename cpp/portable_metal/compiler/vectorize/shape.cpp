@@ -106,6 +106,9 @@ Shape shape_of_bitwise(const Instruction& instruction, const Shape& a, const llv
 }
 
 Shape shape_of_binary(const llvm::BinaryOperator& operation, const Shape& a, const Shape& b) {
+    if (is_truncating_mask(operation, a)) {
+        return a;
+    }
     const auto* wraps = llvm::dyn_cast<llvm::OverflowingBinaryOperator>(&operation);
     bool fits = wraps && wraps->hasNoUnsignedWrap();
     const llvm::APInt* left = constant_operand(operation, 0);
@@ -204,6 +207,19 @@ Shape shape_of_local_position(unsigned axis, const Geometry& geometry) {
 }
 
 } // namespace
+
+bool is_truncating_mask(const Instruction& operation, const Shape& shape) {
+    const llvm::APInt* mask = operation.getOpcode() == Instruction::And ? constant_operand(operation, 1) : nullptr;
+    if (!mask || mask->getBitWidth() != 64 || !shape.has_scalar()) {
+        return false;
+    }
+    std::uint64_t low = 0xffffffff & ~mask->getZExtValue();
+    bool contiguous = (mask->getZExtValue() | low) == 0xffffffff && (low & (low + 1)) == 0;
+    bool clear = (shape.zeros >= 32 || (low >> shape.zeros) == 0) &&
+                 std::ranges::all_of(shape.offsets, [&](std::int64_t c) { return (static_cast<std::uint64_t>(c) & low) == 0; });
+    auto [lowest, highest] = std::ranges::minmax(shape.offsets);
+    return contiguous && clear && highest - lowest < std::int64_t{1} << 31;
+}
 
 Shape Shape::uniform(unsigned zeros) {
     Shape out;

@@ -53,6 +53,10 @@ struct Geometry {
 // Shape of a position input.
 Shape shape_of_input(ThreadInput group, unsigned axis, const Geometry& geometry);
 
+// x & 0xffffffff on 64 bits, with or without low bits that x does not have: how a product of 32 bits looks once it was made
+// wider.
+bool is_truncating_mask(const llvm::Instruction& operation, const Shape& shape);
+
 using ShapeLookup = std::function<Shape(const llvm::Value*)>;
 
 // Shape of the result of anything but a phi, a call or an alloca, from the shapes of its operands.

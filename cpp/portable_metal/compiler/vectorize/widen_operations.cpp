@@ -127,7 +127,14 @@ llvm::Value* Widener::clone_scalar(const llvm::Instruction& instruction, bool ke
 llvm::Value* Widener::emit_affine(const llvm::Instruction& instruction) {
     if (const auto* cast = llvm::dyn_cast<llvm::CastInst>(&instruction);
         cast && llvm::isa<llvm::ZExtInst, llvm::SExtInst>(cast)) {
-        return emit_extension(*cast);
+        Shape shape = divergence_.shape_of(cast->getOperand(0));
+        return emit_extension(scalar(cast->getOperand(0)), shape, cast->getType(), llvm::isa<llvm::SExtInst>(cast));
+    }
+    if (Shape shape = divergence_.shape_of(instruction.getOperand(0));
+        !shape.is_uniform() && is_truncating_mask(instruction, shape)) {
+        llvm::Value* narrow = builder_.CreateTrunc(scalar(instruction.getOperand(0)), builder_.getInt32Ty());
+        shape.no_wrap = false;
+        return emit_extension(narrow, shape, instruction.getType(), false);
     }
     if (const auto* address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction);
         address && divergence_.interleaved_base(address)) {
@@ -138,11 +145,8 @@ llvm::Value* Widener::emit_affine(const llvm::Instruction& instruction) {
 }
 
 // Lanes may wrap round where the scalar part does not: `i - 1` of lane 0. A negative scalar part is then right for the others.
-llvm::Value* Widener::emit_extension(const llvm::CastInst& extension) {
-    llvm::Value* narrow = scalar(extension.getOperand(0));
-    llvm::Type* wide = extension.getType();
-    Shape shape = divergence_.shape_of(extension.getOperand(0));
-    if (llvm::isa<llvm::SExtInst>(extension)) {
+llvm::Value* Widener::emit_extension(llvm::Value* narrow, const Shape& shape, llvm::Type* wide, bool is_signed) {
+    if (is_signed) {
         return builder_.CreateSExt(narrow, wide);
     }
     auto [lowest, highest] = std::ranges::minmax(shape.offsets);

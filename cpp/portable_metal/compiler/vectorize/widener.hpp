@@ -108,7 +108,7 @@ private:
     void emit_instruction(const llvm::Instruction& instruction, Mask mask);
     llvm::Value* clone_scalar(const llvm::Instruction& instruction, bool keep_flags);
     llvm::Value* emit_affine(const llvm::Instruction& instruction);
-    llvm::Value* emit_extension(const llvm::CastInst& extension);
+    llvm::Value* emit_extension(llvm::Value* narrow, const Shape& shape, llvm::Type* wide, bool is_signed);
     llvm::Value* emit_varying(const llvm::Instruction& instruction, Mask mask);
     llvm::Value* emit_vector_cast(const llvm::CastInst& cast);
     llvm::Value* emit_division(const llvm::BinaryOperator& division, Mask mask);
