@@ -175,6 +175,21 @@ def test_places_of_nan_in_long_rows() -> None:
             same(found[1], arg(a, axis=axis))
 
 
+def test_axes_by_position_and_bfloat16() -> None:
+    x = np.arange(12, dtype=np.int32).reshape(3, 4)
+    a = mk.array(x)
+    same(mk.sum(a, 0), x.sum(0))
+    same(mk.argmax(a, 1), x.argmax(1))
+    same(mk.sort(a, 0), np.sort(x, 0))
+    same(mk.concatenate([a, a], 1), np.concatenate([x, x], 1))
+    same(mk.take(a, [1], 0), x[[1]])
+    b = a.astype("bfloat16")
+    for result in (mk.sum(b), mk.max(b, 0), mk.accumulate("+", b, 1), mk.sort(b), mk.mean(b)):
+        assert result.dtype.name == "bfloat16"
+    assert mk.max(b, 0).astype(np.int32).tolist() == x.max(0).tolist()
+    assert mk.argmin(b, 1).tolist() == [0, 0, 0]
+
+
 def test_init_dtype_and_empty() -> None:
     x = mk.array([3, 1, 2])
     same(mk.reduce("+", x, init=10), np.int64(16))

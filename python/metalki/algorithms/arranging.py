@@ -124,7 +124,7 @@ def fill(x: Array, value: Any, /) -> Array:
     return run("v", [Operand("v", c.check_scalar(number, x.dtype, "fill"), x.dtype, None)], x.shape, x.dtype, x)
 
 
-def concatenate(arrays: Sequence[Any], /, *, axis: int | None = 0, dtype: Any = None) -> Array:
+def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, dtype: Any = None) -> Array:
     """The arrays one after the other along `axis` (flattened for None), promoted as numpy does.
 
     Raises ArgumentError in numpy's words for shapes that do not fit."""
@@ -165,12 +165,12 @@ def concatenate(arrays: Sequence[Any], /, *, axis: int | None = 0, dtype: Any = 
     return out
 
 
-def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
+def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Array:
     """The Array API's name of concatenate()."""
     return concatenate(arrays, axis=axis)
 
 
-def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
+def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
     """The arrays, all of one shape, along a new axis. Raises ArgumentError in numpy's words for other shapes."""
     values = [c.as_operand(a, "stack") for a in arrays]
     if not values:
@@ -181,7 +181,7 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
     return concatenate([expand_dims(v, axis=at) for v in values], axis=at)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+def unstack(x: Any, /, axis: int = 0) -> tuple[Array, ...]:
     """The parts of `x` along `axis`, without it."""
     value = c.as_operand(x, "unstack")
     at = c.normal_axis(axis, value.ndim)
@@ -189,7 +189,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     return tuple(moved[i] for i in range(moved.shape[0]))
 
 
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
+def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     """Elements moved by `shift` places along `axis` (the flattened array for None); those moved out come back in.
 
     Several axes take a shift each, or one for all."""
@@ -230,7 +230,7 @@ def _rolled(x: Array, distance: int, at: int) -> Array:
     return out
 
 
-def reverse(x: Any, /, *, axis: Any = None) -> Array:
+def reverse(x: Any, /, axis: Any = None) -> Array:
     """Elements in the opposite order along `axis` (one, several, all for None), as a new array."""
     value = c.as_operand(x, "reverse")
     axes = c.normal_axes(axis, value.ndim)
@@ -239,7 +239,7 @@ def reverse(x: Any, /, *, axis: Any = None) -> Array:
     return strided(value, value.shape, tuple(-s if i in axes else s for i, s in enumerate(steps)), offset)
 
 
-def flip(x: Any, /, *, axis: Any = None) -> Array:
+def flip(x: Any, /, axis: Any = None) -> Array:
     """The Array API's name of reverse()."""
     return reverse(x, axis=axis)
 
@@ -270,7 +270,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
     return result.copy() if copy else result
 
 
-def expand_dims(x: Any, /, *, axis: Any = 0) -> Array:
+def expand_dims(x: Any, /, axis: Any = 0) -> Array:
     """`x` with new axes of one element at the places `axis` of the result; shares the memory."""
     value = c.as_operand(x, "expand_dims")
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
@@ -304,7 +304,7 @@ def tile(x: Any, repetitions: Any, /) -> Array:
     return strided(value, pairs, walk).reshape(tuple(t * n for t, n in zip(times, sizes, strict=True)))
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
+def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     """Every element (or part along `axis`) `repeats` times in a row; an array of repeats counts for each part."""
     value = c.as_operand(x, "repeat")
     if axis is None:

@@ -296,25 +296,25 @@ def _plan(
         element, length = acc, chunks
 
 
-def findmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> tuple[Array, Array]:
+def findmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> tuple[Array, Array]:
     """The smallest element along `axis` (of the flattened array for None) and its index (int64), the first of equal ones.
 
     NaN counts as smallest. Raises ArgumentError for nothing."""
     return _find("<", x, axis, keepdims, "findmin")
 
 
-def findmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> tuple[Array, Array]:
+def findmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> tuple[Array, Array]:
     """The largest element along `axis` (of the flattened array for None) and its index (int64), the first of equal ones.
 
     NaN counts as largest. Raises ArgumentError for nothing."""
     return _find(">", x, axis, keepdims, "findmax")
 
 
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Array:
     """The index of the smallest element along `axis`, as int64; see findmin."""
     return _find("<", x, axis, keepdims, "argmin")[1]
 
 
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Array:
     """The index of the largest element along `axis`, as int64; see findmax."""
     return _find(">", x, axis, keepdims, "argmax")[1]

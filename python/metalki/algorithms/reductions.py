@@ -549,43 +549,43 @@ def _check_kind(op: str, dtype: DType) -> None:
         )
 
 
-def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def sum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """The sum along `axis`; integers and bools are summed in 64 bits, float16 and bfloat16 in float32."""
     return reduce("+", x, axis, keepdims=keepdims, dtype=dtype)
 
 
-def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """The product along `axis`, in the types of sum()."""
     return reduce("*", x, axis, keepdims=keepdims, dtype=dtype)
 
 
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def min(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """The smallest element along `axis`; NaN if there is one. Raises ArgumentError for nothing."""
     return reduce("min", x, axis, keepdims=keepdims)
 
 
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def max(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """The largest element along `axis`; NaN if there is one. Raises ArgumentError for nothing."""
     return reduce("max", x, axis, keepdims=keepdims)
 
 
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def any(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """Whether an element along `axis` is not zero."""
     return reduce("||", x, axis, keepdims=keepdims)
 
 
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def all(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """Whether no element along `axis` is zero."""
     return reduce("&&", x, axis, keepdims=keepdims)
 
 
-def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def count_nonzero(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """How many elements along `axis` are not zero, as int64."""
     value = c.as_operand(x, "count_nonzero")
     return _reduce("x != 0", {"x": value}, "+", value.shape, axis, None, keepdims, None)
 
 
-def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """The arithmetic mean along `axis`; float32 for integers. NaN for nothing."""
     value = c.as_operand(x, "mean")
     axes = c.normal_axes(axis, value.ndim)

@@ -343,11 +343,11 @@ def _cumulative(op: str, x: Any, axis: Any, dtype: Any, include_initial: bool, w
     return concatenate([full(shape, r.identity(op, c.INT64), result.dtype, device=result.device), result], axis=at)
 
 
-def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
+def cumulative_sum(x: Any, /, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
     """The running sum along `axis`, in the dtypes of mk.sum; with `include_initial` a zero comes first."""
     return _cumulative("+", x, axis, dtype, include_initial, "cumulative_sum")
 
 
-def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
+def cumulative_prod(x: Any, /, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
     """The running product along `axis`, in the dtypes of mk.prod; with `include_initial` a one comes first."""
     return _cumulative("*", x, axis, dtype, include_initial, "cumulative_prod")

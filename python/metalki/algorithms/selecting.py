@@ -80,7 +80,7 @@ kernel void ki_first(device ix* out, device const ki_t* x, constant ix& length, 
 """
 
 
-def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
+def take(x: Any, indices: Any, /, axis: int | None = None) -> Array:
     """The elements or parts of `x` at `indices` (integers of any shape, negative ones from the end) along `axis`; of the
     flattened array for None.
 
@@ -95,7 +95,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     return _take(value, index, at, shape, index.size, False)
 
 
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
+def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
     """The elements of `x` at `indices`, which has as many axes as `x` and chooses along `axis` for every other position."""
     value, index = c.as_operand(x, "take_along_axis"), _indices(indices, "take_along_axis")
     at = c.normal_axis(axis, value.ndim)

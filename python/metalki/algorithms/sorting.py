@@ -173,12 +173,12 @@ def _along(x: Any, axis: Any, index: bool, descending: bool, what: str) -> Array
     return result
 
 
-def sort(x: Any, /, *, axis: int | None = -1, descending: bool = False, stable: bool = True) -> Array:
+def sort(x: Any, /, axis: int | None = -1, descending: bool = False, stable: bool = True) -> Array:
     """The elements in ascending (or descending) order along `axis`, of the flattened array for None; NaN comes last
     (first when descending). The sort is stable in any case. Raises AxisError as numpy does."""
     return _along(x, axis, False, bool(descending), "sort")
 
 
-def argsort(x: Any, /, *, axis: int | None = -1, descending: bool = False, stable: bool = True) -> Array:
+def argsort(x: Any, /, axis: int | None = -1, descending: bool = False, stable: bool = True) -> Array:
     """The places (int64) of the elements in the order of sort(); equal elements keep their order."""
     return _along(x, axis, True, bool(descending), "argsort")

@@ -149,7 +149,7 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
     return _triangle(x, k, ">=", "triu")
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
+def diff(x: Any, /, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
     """The differences of neighbours along `axis`, `n` times."""
     from .arranging import concatenate
 
@@ -166,7 +166,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
     return value
 
 
-def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Array:
+def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Array:
     """The variance along `axis`: squared distances from the mean, over their number less `correction`."""
     value = c.as_operand(x, "var")
     axes = c.normal_axes(axis, value.ndim)
@@ -179,7 +179,7 @@ def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: built
     return found
 
 
-def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Array:
+def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Array:
     """The square root of var()."""
     from .functions import sqrt
 
