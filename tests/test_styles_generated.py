@@ -56,6 +56,13 @@ inline decltype(T() + U()) floor_divide(T x, U y) {
   return (x < 0) == (y < 0) ? quotient : (x % y != 0) ? quotient - 1 : quotient;
 }
 template <typename T> struct pair { T first; ushort second; };
+struct sixteen_bits {
+  bool first;
+  template <typename T> T pick(device const half* a, device const bfloat* b) const thread {
+    half other = cast_to<half>(first ? b[1] : b[0]);
+    return cast_to<T>(first ? cast_to<bfloat>(a[0]) : cast_to<bfloat>(other));
+  }
+};
 }} // namespace c10::metal
 """
 
@@ -300,6 +307,24 @@ def test_reduction(n: int, size: int) -> None:
     np.testing.assert_array_equal(place.numpy(), wide.argmax(1))
     np.testing.assert_allclose(variance.numpy(), wide.var(1), rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(positive.numpy(), (wide > 0).sum(1))
+
+
+NARROW = """
+#include <c10/metal/utils.h>
+kernel void generated_kernel(device half* out_ptr0, device const half* in_ptr0, device const bfloat* in_ptr1,
+                             uint xindex [[thread_position_in_grid]]) {
+    out_ptr0[xindex] = c10::metal::sixteen_bits{xindex == 0}.pick<half>(in_ptr0, in_ptr1);
+}
+"""
+
+
+def test_half_and_bfloat_in_a_namespace_called_metal() -> None:
+    out = mk.zeros(2, np.float16)
+    values = np.array([1.5, 2.5])
+    compiled(NARROW)(
+        out, mk.array(values.astype(np.float16)), mk.array((values * 4).astype(ml_dtypes.bfloat16)), ndrange=2
+    )
+    assert out.numpy().tolist() == [1.5, 6.0]
 
 
 SCATTER = """

@@ -108,7 +108,7 @@ void Rewriter::return_into_space(const MemberFunction& function) {
         return;
     }
     auto helper = [&](StringRef suffix, SourceLocation at) {
-        return std::vector<Token>{word("metal", at), punctuation(tok::coloncolon, at),
+        return std::vector<Token>{punctuation(tok::coloncolon, at), word("metal", at), punctuation(tok::coloncolon, at),
                                   word("__in_" + function.spaces.front() + suffix.str(), at), punctuation(tok::l_paren, at)};
     };
     bool reference = in_[function.name - 1].is(tok::amp);
@@ -203,7 +203,7 @@ void Rewriter::dispatch_by_space(std::vector<MemberFunction>& functions, std::se
         for (const std::string& space : f.spaces) {
             own += "_" + space;
             if (space != "thread") {
-                choice += "if constexpr (metal::__space_of<__S>::" + space + ") return self." + own +
+                choice += "if constexpr (::metal::__space_of<__S>::" + space + ") return self." + own +
                           "(static_cast<__A&&>(a)...); else ";
             }
         }
