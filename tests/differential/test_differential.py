@@ -40,6 +40,29 @@ def test_executors_agree(pair: run.Pair) -> None:
     assert pair.run(cases) == dict.fromkeys(range(COUNT), "ok")
 
 
+# What went wrong once.
+LINES = [
+    "o[i] = mulhi(a[gid.x & 1023u], i - 2u);",  # i - 2 of the first lanes wraps: as a wider number it is large
+    "o[i] = uint(ulong(i - 3u) >> 7);",
+    "o[i] = a[i & 1023u] / ((i - 5u) / 3u + 1u);",
+    "o[i] = uint(long(int(i * 0x1000001u)) >> 9);",
+    "o[i] = uint(uchar(gid.x * 200u)) * 3u + uint(ushort(gid.y * 40000u));",
+    "if (gid.x > 0u) o[i] = a[gid.x - 1u] + uint(as[i - 1u]);",
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("kind", ["flat", "simd"])
+def test_lines_that_went_wrong(pair: run.Pair, line: str, kind: str) -> None:
+    place = "const uint i = gid.x + gsz.x * gid.y;"
+    more = "" if kind == "flat" else " o[i] += lane;"
+    kernel = grammar.Kernel(0, True)
+    kernel.kind = kind
+    launches = [((64,), (256,)), ((64,), (100,)), ((2, 32), (4, 64)), ((5, 7), (10, 7)), ((32, 4), (64, 8))]
+    body = Block([Statement([place + line + more])])
+    assert pair.run([run.Case(0, True, kernel, body, launches)])[0] == "ok"
+
+
 def test_same_seed_same_kernel() -> None:
     def text(seed: int) -> str:
         one = run.case(seed)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/GetElementPtrTypeIterator.h"
@@ -276,6 +277,37 @@ bool fits_half(const Shape& shape, unsigned bits) {
     return highest - lowest < std::int64_t{1} << (bits - 1);
 }
 
+// Nothing is done with the value but to address memory with it. An address far outside of any buffer may then differ, as no
+// lane that is on uses it.
+bool only_addresses(const llvm::Value& value, std::set<const llvm::Value*>& seen) {
+    for (const llvm::Use& use : value.uses()) {
+        const llvm::User* user = use.getUser();
+        bool loads = llvm::isa<llvm::LoadInst>(user);
+        bool stores = llvm::isa<llvm::StoreInst>(user) && use.getOperandNo() == llvm::StoreInst::getPointerOperandIndex();
+        if (loads || stores) {
+            continue;
+        }
+        const auto* operation = llvm::dyn_cast<Instruction>(user);
+        bool linear = operation && (operation->getOpcode() == Instruction::Add || operation->getOpcode() == Instruction::Sub ||
+                                    operation->getOpcode() == Instruction::Mul || operation->getOpcode() == Instruction::Shl ||
+                                    llvm::isa<llvm::GetElementPtrInst, llvm::PHINode>(operation));
+        if (!linear || (seen.insert(user).second && !only_addresses(*user, seen))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The wide value of a lane is the wide scalar part and the lane's offset.
+bool survives_extension(const llvm::CastInst& extension, const Shape& operand) {
+    if (llvm::isa<llvm::ZExtInst>(extension) && operand.no_wrap) {
+        return true;
+    }
+    unsigned bits = extension.getSrcTy()->getIntegerBitWidth();
+    std::set<const llvm::Value*> seen;
+    return bits >= 32 && fits_half(operand, bits) && only_addresses(extension, seen);
+}
+
 Shape unreduced_shape(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
     bool unknown = false, uniform = true, scalar = true;
     for (const llvm::Use& operand : instruction.operands()) {
@@ -311,7 +343,7 @@ Shape unreduced_shape(const Instruction& instruction, const ShapeLookup& shape_o
     }
     Shape operand = shape_of(instruction.getOperand(0));
     if (llvm::isa<llvm::ZExtInst, llvm::SExtInst>(instruction) &&
-        !fits_half(operand, instruction.getOperand(0)->getType()->getIntegerBitWidth())) {
+        !survives_extension(llvm::cast<llvm::CastInst>(instruction), operand)) {
         return Shape::varying();
     }
     switch (instruction.getOpcode()) {
@@ -336,7 +368,9 @@ Shape shape_of_operation(const Instruction& instruction, const ShapeLookup& shap
     if (out.kind == Shape::Kind::affine && instruction.getType()->isIntegerTy() &&
         instruction.getType()->getIntegerBitWidth() < 64) {
         for (std::int64_t& offset : out.offsets) {
+            std::int64_t whole = offset;
             offset = llvm::SignExtend64(static_cast<std::uint64_t>(offset), instruction.getType()->getIntegerBitWidth());
+            out.no_wrap &= offset == whole;
         }
         out = simplified(out);
     }
