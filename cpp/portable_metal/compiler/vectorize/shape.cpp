@@ -106,6 +106,27 @@ Shape shape_of_bitwise(const Instruction& instruction, const Shape& a, const llv
     return out;
 }
 
+// Nothing is done with the value but to address memory with it. An address far outside of any buffer may then differ, as no
+// lane that is on uses it.
+bool only_addresses(const llvm::Value& value, std::set<const llvm::Value*>& seen) {
+    for (const llvm::Use& use : value.uses()) {
+        const llvm::User* user = use.getUser();
+        bool loads = llvm::isa<llvm::LoadInst>(user);
+        bool stores = llvm::isa<llvm::StoreInst>(user) && use.getOperandNo() == llvm::StoreInst::getPointerOperandIndex();
+        if (loads || stores) {
+            continue;
+        }
+        const auto* operation = llvm::dyn_cast<Instruction>(user);
+        bool linear = operation && (operation->getOpcode() == Instruction::Add || operation->getOpcode() == Instruction::Sub ||
+                                    operation->getOpcode() == Instruction::Mul || operation->getOpcode() == Instruction::Shl ||
+                                    llvm::isa<llvm::GetElementPtrInst, llvm::PHINode>(operation));
+        if (!linear || (seen.insert(user).second && !only_addresses(*user, seen))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 Shape shape_of_binary(const llvm::BinaryOperator& operation, const Shape& a, const Shape& b) {
     if (is_truncating_mask(operation, a)) {
         return a;
@@ -219,7 +240,8 @@ bool is_truncating_mask(const Instruction& operation, const Shape& shape) {
     bool clear = (shape.zeros >= 32 || (low >> shape.zeros) == 0) &&
                  std::ranges::all_of(shape.offsets, [&](std::int64_t c) { return (static_cast<std::uint64_t>(c) & low) == 0; });
     auto [lowest, highest] = std::ranges::minmax(shape.offsets);
-    return contiguous && clear && highest - lowest < std::int64_t{1} << 31;
+    std::set<const llvm::Value*> seen;
+    return contiguous && clear && highest - lowest < std::int64_t{1} << 31 && only_addresses(operation, seen);
 }
 
 Shape Shape::uniform(unsigned zeros) {
@@ -275,27 +297,6 @@ bool fits_half(const Shape& shape, unsigned bits) {
     }
     auto [lowest, highest] = std::ranges::minmax(shape.offsets);
     return highest - lowest < std::int64_t{1} << (bits - 1);
-}
-
-// Nothing is done with the value but to address memory with it. An address far outside of any buffer may then differ, as no
-// lane that is on uses it.
-bool only_addresses(const llvm::Value& value, std::set<const llvm::Value*>& seen) {
-    for (const llvm::Use& use : value.uses()) {
-        const llvm::User* user = use.getUser();
-        bool loads = llvm::isa<llvm::LoadInst>(user);
-        bool stores = llvm::isa<llvm::StoreInst>(user) && use.getOperandNo() == llvm::StoreInst::getPointerOperandIndex();
-        if (loads || stores) {
-            continue;
-        }
-        const auto* operation = llvm::dyn_cast<Instruction>(user);
-        bool linear = operation && (operation->getOpcode() == Instruction::Add || operation->getOpcode() == Instruction::Sub ||
-                                    operation->getOpcode() == Instruction::Mul || operation->getOpcode() == Instruction::Shl ||
-                                    llvm::isa<llvm::GetElementPtrInst, llvm::PHINode>(operation));
-        if (!linear || (seen.insert(user).second && !only_addresses(*user, seen))) {
-            return false;
-        }
-    }
-    return true;
 }
 
 // The wide value of a lane is the wide scalar part and the lane's offset.

@@ -54,7 +54,7 @@ struct Geometry {
 Shape shape_of_input(ThreadInput group, unsigned axis, const Geometry& geometry);
 
 // x & 0xffffffff on 64 bits, with or without low bits that x does not have: how a product of 32 bits looks once it was made
-// wider.
+// wider. Only where it does nothing but address memory: a lane that wraps round gets a value far outside.
 bool is_truncating_mask(const llvm::Instruction& operation, const Shape& shape);
 
 using ShapeLookup = std::function<Shape(const llvm::Value*)>;
