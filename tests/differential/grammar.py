@@ -161,7 +161,9 @@ class Kernel(Expressions):
         def e(t: str = "uint") -> Expression:
             return self.expression(t, 2)
 
-        choice = r.randrange(11)
+        choice = r.randrange(12)
+        if choice == 11:
+            return Statement([f"{name} += nested(a, ", e(), ", ", e(), ");"])
         if choice == 0:
             distance = r.choice((1, 1, 2, 3))
             return Statement([f"if (i >= {distance}u) {name} += a[min(i, {SIZE - 1}u) - {distance}u];"])

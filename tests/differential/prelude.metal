@@ -115,3 +115,19 @@ inline void at_or(device atomic_uint* at, uint k, uint v) {
     if ((k & 3u) != 0u)
         atomic_fetch_or_explicit(&at[16u + (k & 15u)], v, memory_order_relaxed);
 }
+// Threads leave two loops at once, in different rounds of the outer one, and bring values along.
+inline uint nested(device const uint* p, uint a, uint rounds) {
+    uint sum = a;
+    for (uint k = 0; k < (rounds & 7u); ++k) {
+        for (uint j = 0; j < 3u; ++j) {
+            uint value = p[(a * 5u + k * 67u + j * 7u) & 1023u];
+            if ((value & 7u) == 3u)
+                return sum * 3u + k;
+            if ((value & 31u) == j)
+                break;
+            sum += value;
+        }
+        sum ^= k;
+    }
+    return sum + 1u;
+}

@@ -46,7 +46,10 @@ LINES = [
     "o[i] = uint(ulong(i - 3u) >> 7);",
     "o[i] = a[i & 1023u] / ((i - 5u) / 3u + 1u);",
     "o[i] = uint(long(int(i * 0x1000001u)) >> 9);",
+    "o[i] = uint(((ulong(i) * 12ul - 36ul) & 0xfffffffful) >> 5);",
+    "o[i] = a[i] ^ uint((ulong(i * 12u - 36u) * 3ul) >> 20);",
     "o[i] = uint(uchar(gid.x * 200u)) * 3u + uint(ushort(gid.y * 40000u));",
+    "o[i] = nested(a, i, 7u); o[i] ^= nested(a, i + 3u, i);",
     "if (gid.x > 0u) o[i] = a[gid.x - 1u] + uint(as[i - 1u]);",
 ]
 
@@ -61,6 +64,29 @@ def test_lines_that_went_wrong(pair: run.Pair, line: str, kind: str) -> None:
     launches = [((64,), (256,)), ((64,), (100,)), ((2, 32), (4, 64)), ((5, 7), (10, 7)), ((32, 4), (64, 8))]
     body = Block([Statement([place + line + more])])
     assert pair.run([run.Case(0, True, kernel, body, launches)])[0] == "ok"
+
+
+# Threads leave two loops at once, in different rounds of the outer one, and bring values along.
+LEAVING = """const uint i = gid.x + gsz.x * gid.y, own = i * 8u; uint sum = 1u; uint k2 = 0;
+while (k2 < 2u) {
+    ++k2;
+    if ((cr.a & 7u) == 5u) continue;
+    if (gid.y == 0u) sum += a[sum & 1023u];
+    const uint n5 = (((5u + gsz.x) >> 1 | (tid.x * k2)) & 3u) + 1u;
+    for (uint k4 = 0; k4 < n5; ++k4) {
+        if (as[(lid + 2u) & 1023u] > 0) { o[own + 6u] = 5u; return; }
+        if (((cr.a + (n ^ k4)) & 7u) == 5u) break;
+        if (i >= 3u) sum += a[i];
+    }
+}
+o[own + 7u] = sum;"""
+
+
+def test_threads_that_leave_two_loops(pair: run.Pair) -> None:
+    kernel = grammar.Kernel(0, True)
+    kernel.kind = "simd"
+    one = run.Case(0, True, kernel, Block([Statement([LEAVING])]), [((64, 2), (64, 6))])
+    assert pair.run([one])[0] == "ok"
 
 
 def test_same_seed_same_kernel() -> None:

@@ -154,7 +154,10 @@ void Widener::emit_inner_loop(LevelState& outer, unsigned index, llvm::AllocaIns
             llvm::AllocaInst*& slot = state.exit_masks[{edge.from, edge.to}];
             slot = make_slot(lanes_type, "left");
             builder_.CreateStore(llvm::Constant::getNullValue(lanes_type), slot);
-            forget_phis(edge.to);
+            // Lanes that left the outer loop in an earlier iteration wait behind it with their values.
+            if (!outer.level->loop || outer.level->loop->contains(edge.to)) {
+                forget_phis(edge.to);
+            }
         }
         if (state.level->divergent) {
             Mask entering = load_mask(mask) ? load_mask(mask) : full_mask();
