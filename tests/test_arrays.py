@@ -112,7 +112,15 @@ def test_other_slices_are_refused(key: Any) -> None:
 def test_contiguous_parts_of_several_axes_are_views() -> None:
     host = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
     array = mk.array(host)
-    for key in ((0, 1), (1, slice(1, 3)), (1, 2, 3), (1, -1, slice(2, None)), (0, ...), (..., slice(None)), (None, 1, None)):
+    for key in (
+        (0, 1),
+        (1, slice(1, 3)),
+        (1, 2, 3),
+        (1, -1, slice(2, None)),
+        (0, ...),
+        (..., slice(None)),
+        (None, 1, None),
+    ):
         part = array[key]
         assert part.tolist() == host[key].tolist()
         assert part.shape == host[key].shape

@@ -248,12 +248,9 @@ def _from_host(
     _checked(where, argument, host, host.dtype, host.shape, host.nbytes, launches_nothing)
     writes = argument.access != "read"
     if not host.flags.c_contiguous:
-        if writes:
-            raise ArgumentError(
-                f"{where}: the kernel writes to it, but the array is not contiguous (shape {host.shape}, "
-                f"strides {host.strides}); use numpy.ascontiguousarray"
-            )
-        host = np.ascontiguousarray(host)  # inputs are copied all the same
+        raise ArgumentError(
+            f"{where}: the array is not contiguous (shape {host.shape}, strides {host.strides}); use numpy.ascontiguousarray"
+        )
     if writes and not host.flags.writeable:
         raise ArgumentError(f"{where}: the kernel writes to it, but the array is read-only")
     # One device copy per host array, so that an array given twice has one address.

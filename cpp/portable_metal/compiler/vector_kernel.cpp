@@ -1,6 +1,7 @@
 // See the header.
 #include "vector_kernel.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -75,8 +76,26 @@ void keep_only(llvm::Module& module, const llvm::Function& entry) {
     }
 }
 
+// Beyond these the code generator takes seconds: parts of it are quadratic in the length of a block, and of the whole.
+constexpr std::size_t longest_scalar = 3000;
+constexpr std::size_t longest_block = 900;
+constexpr std::size_t longest_entry = 4500;
+
+void refuse_long_code(const llvm::Function& function, std::size_t limit, std::size_t block_limit) {
+    std::size_t total = function.getInstructionCount();
+    std::size_t longest = 0;
+    for (const llvm::BasicBlock& block : function) {
+        longest = std::max(longest, block.size());
+    }
+    if (total > limit || longest > block_limit) {
+        throw vectorize::Unsupported("too much code for vectors: " + std::to_string(total) + " instructions, " +
+                                     std::to_string(longest) + " in one block");
+    }
+}
+
 llvm::Function& make_vector_entry(llvm::Function& scalar, const Geometry& geometry, llvm::TargetMachine& machine) {
     llvm::Module& module = *scalar.getParent();
+    refuse_long_code(scalar, longest_scalar, longest_scalar);
     llvm::Function& entry = vectorize::vectorize(scalar, geometry, vector_entry, machine);
     keep_only(module, entry);
     if (std::getenv("METALKI_VERIFY") != nullptr) {
@@ -87,7 +106,9 @@ llvm::Function& make_vector_entry(llvm::Function& scalar, const Geometry& geomet
             throw std::logic_error("the vectoriser made a damaged module: " + problems);
         }
     }
+    refuse_long_code(entry, 4 * longest_entry, 4 * longest_entry);
     optimize_vectors(module, machine);
+    refuse_long_code(entry, longest_entry, longest_block);
     return entry;
 }
 
