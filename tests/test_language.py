@@ -290,3 +290,19 @@ def test_macros_headers_and_include_folders(tmp_path: Any) -> None:
     (tmp_path / "inner.h").write_text("#pragma once\n#define INNER 20\n")
     mk.Kernel(source, options=options)(out, ndrange=1)
     assert out.numpy()[0] == 1121
+
+
+def test_an_index_outside_of_a_threads_own_array_harms_nobody() -> None:
+    source = """#include <metal_stdlib>
+    using namespace metal;
+    kernel void k(device float* o, constant int& first, uint i [[thread_position_in_grid]]) {
+        float x[8], y[4][4]; for (int k = 0; k < 8; ++k) x[k] = k;
+        for (int k = first - int(i) * 8; k < 8; ++k) x[k] = 5;
+        for (int k = -100; k < 100; ++k) y[k][k + int(i)] = k;
+        float s = 0; for (int k = 0; k < 8; ++k) s += x[k];
+        o[i] = s + y[0][0] * 0;
+    }"""
+    out = mk.zeros(64)
+    mk.Kernel(source)(out, 8, ndrange=64)
+    assert out.numpy()[0] == 28
+    assert out.numpy()[1:].tolist() == [40.0] * 63

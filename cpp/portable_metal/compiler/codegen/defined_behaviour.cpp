@@ -8,6 +8,7 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/Operator.h"
 #include "llvm/IR/PatternMatch.h"
 
 namespace metalki::compiler {
@@ -47,6 +48,39 @@ void mask_shift(llvm::BinaryOperator& shift) {
     }
     llvm::IRBuilder<> builder(&shift);
     shift.setOperand(1, builder.CreateAnd(amount, llvm::ConstantInt::get(amount->getType(), width - 1)));
+}
+
+// The array in a thread's own memory that `address` steps into, or null.
+bool is_in_own_array(const llvm::GetElementPtrInst& address) {
+    const llvm::Value* base = address.getPointerOperand();
+    while (const auto* outer = llvm::dyn_cast<llvm::GEPOperator>(base)) {
+        base = outer->getPointerOperand();
+    }
+    return llvm::isa<llvm::AllocaInst>(base);
+}
+
+// x[i] beyond the end of a thread's own array becomes x[0]: on a GPU it does no harm to others, here it would overwrite the
+// stack. Kernels in use do it: they fill up rows with a loop that starts below zero.
+void keep_inside_array(llvm::GetElementPtrInst& address) {
+    llvm::Type* type = address.getSourceElementType();
+    for (unsigned i = 2; i < address.getNumOperands(); ++i) {
+        llvm::Value* index = address.getOperand(i);
+        if (auto* structure = llvm::dyn_cast<llvm::StructType>(type)) {
+            type = structure->getElementType(static_cast<unsigned>(llvm::cast<llvm::ConstantInt>(index)->getZExtValue()));
+            continue;
+        }
+        auto* array = llvm::dyn_cast<llvm::ArrayType>(type);
+        if (!array) {
+            return;
+        }
+        if (!llvm::isa<llvm::Constant>(index) && array->getNumElements() > 0) {
+            llvm::IRBuilder<> builder(&address);
+            llvm::Value* inside =
+                builder.CreateICmpULT(index, llvm::ConstantInt::get(index->getType(), array->getNumElements()));
+            address.setOperand(i, builder.CreateSelect(inside, index, llvm::Constant::getNullValue(index->getType())));
+        }
+        type = array->getElementType();
+    }
 }
 
 llvm::Align element_alignment(llvm::Type* type, const llvm::DataLayout& layout) {
@@ -101,14 +135,21 @@ void define_behaviour(llvm::Module& module) {
             continue;
         }
         std::vector<llvm::BinaryOperator*> divisions, shifts;
+        std::vector<llvm::GetElementPtrInst*> addresses;
         for (llvm::Instruction& instruction : llvm::instructions(function)) {
             relax_alignment(instruction, module.getDataLayout());
+            if (auto* address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction); address && is_in_own_array(*address)) {
+                addresses.push_back(address);
+            }
             auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(&instruction);
             if (operation && operation->isIntDivRem()) {
                 divisions.push_back(operation);
             } else if (operation && operation->isShift() && !llvm::isa<llvm::Constant>(operation->getOperand(1))) {
                 shifts.push_back(operation);
             }
+        }
+        for (llvm::GetElementPtrInst* address : addresses) {
+            keep_inside_array(*address);
         }
         for (llvm::BinaryOperator* division : divisions) {
             guard_division(*division);

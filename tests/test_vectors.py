@@ -1,0 +1,108 @@
+"""What the vectoriser makes of a kernel, seen in its disassembly, and what it must not change."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import metalki as mk
+
+pytestmark = pytest.mark.skipif(
+    mk.device().kind != "cpu" or os.environ.get("METALKI_EXECUTOR") == "scalar", reason="other devices make no vectors"
+)
+
+HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
+
+
+def code(text: str) -> str:
+    return mk.Kernel(HEAD + text).disassemble("llvm")
+
+
+def test_consecutive_addresses_are_wide_accesses() -> None:
+    text = code(
+        "kernel void k(device float* o, device const float* a, uint i [[thread_position_in_grid]]) { o[i + 1] = a[i] * 2; }"
+    )
+    assert "load <32 x float>" in text
+    assert "store <32 x float>" in text
+    assert "masked.gather" not in text
+    assert "masked.scatter" not in text
+
+
+def test_uniform_loops_need_no_mask() -> None:
+    text = code(
+        "kernel void k(device float* o, device const float* a, constant uint& n, uint i [[thread_position_in_grid]],"
+        " uint l [[thread_index_in_simdgroup]]) { float s = 0; for (uint k = 0; k < n; ++k) s += a[k * 32 + l]; o[i] = s; }"
+    )
+    assert "runs SIMD-groups as vectors" in text
+    assert "masked.load" not in text
+
+
+def test_simd_functions_are_vector_operations() -> None:
+    text = code(
+        "kernel void k(device float* o, device const float* a, uint i [[thread_position_in_grid]])"
+        " { o[i] = simd_sum(a[i]) + simd_shuffle_xor(a[i], 1); }"
+    )
+    assert "shufflevector" in text
+    assert not re.search(r"call .*@__metalki_rt_simd", text)
+
+
+def test_barriers_become_loops() -> None:
+    text = code(
+        "kernel void k(device float* o, uint t [[thread_position_in_threadgroup]]) {"
+        " threadgroup float s[64]; s[t] = t; threadgroup_barrier(mem_flags::mem_threadgroup); o[t] = s[63 - t]; }"
+    )
+    assert "__metalki_rt_barrier" not in text
+
+
+def test_what_has_to_run_thread_by_thread_says_why() -> None:
+    body = "".join(f"x = sin(x) * {i}.5f + a[i + {i}];" for i in range(1200))
+    text = code(
+        "kernel void k(device float* o, device const float* a, uint i [[thread_position_in_grid]])"
+        f" {{ float x = a[i]; {body} o[i] = x; }}"
+    )
+    assert re.match(r"; runs thread by thread: too much code for vectors: \d+ instructions", text)
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 1000, 8191, 8192, 8193])
+def test_lengths_around_vectors_and_rows(n: int) -> None:
+    out = mk.zeros(n + 8, np.uint32)
+    mk.Kernel(HEAD + "kernel void k(device uint* o, uint i [[thread_position_in_grid]]) { o[i] += i * 3 + 1; }")(
+        out, ndrange=n
+    )
+    assert out.numpy()[:n].tolist() == [3 * i + 1 for i in range(n)]
+    assert not out.numpy()[n:].any()
+
+
+def test_the_scalar_executor_gives_the_same() -> None:
+    program = """
+import sys
+import numpy as np
+import metalki as mk
+k = mk.Kernel('''#include <metal_stdlib>
+using namespace metal;
+kernel void k(device float* o, device const float* a, uint i [[thread_position_in_grid]]) {
+    float s = 0;
+    for (uint j = 0; j < i % 13; ++j) { if (a[j] > 0.5f) continue; s += simd_sum(a[i]) * a[j]; if (s > 90) break; }
+    o[i] = s + simd_prefix_inclusive_sum(a[i]);
+}''', options={"math_mode": "safe"})
+out = mk.zeros(777)
+k(out, np.random.default_rng(3).random(777, dtype=np.float32), ndrange=777, workgroupsize=96)
+sys.stdout.write(out.numpy().tobytes().hex())
+"""
+    results = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"METALKI_EXECUTOR": choice},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for choice in ("", "scalar")
+    ]
+    first, second = (np.frombuffer(bytes.fromhex(text), np.float32) for text in results)
+    assert np.allclose(first, second, rtol=1e-5)
