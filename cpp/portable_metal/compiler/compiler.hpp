@@ -150,8 +150,8 @@ struct RuntimeSymbol {
 
 struct KernelCode;
 
-// Code of one kernel that runs SIMD-groups as vectors; which code that is depends on the threadgroup's shape, and is made when it is
-// first wanted. Safe to use from several threads. May throw what make_kernel throws.
+// Code of one kernel that runs SIMD-groups as vectors; which code that is depends on the threadgroup's shape, and is made when
+// it is first wanted. Safe to use from several threads. May throw what make_kernel throws.
 class VectorVariants {
 public:
     virtual ~VectorVariants() = default;

@@ -8,8 +8,8 @@
 
 namespace metalki::compiler {
 
-// After optimisation: answers the remaining questions (position inputs, which lane is this, where is the threadgroup memory) for
-// `entry`, a ThreadEntry. Throws std::runtime_error when one is asked outside of `entry`.
+// After optimisation: answers the remaining questions (position inputs, which lane is this, where is the threadgroup memory)
+// for `entry`, a ThreadEntry. Throws std::runtime_error when one is asked outside of `entry`.
 void resolve_context(llvm::Module& module, llvm::Function& entry);
 
 // Field `axis` of a size or position in the ThreadgroupContext at `context`.

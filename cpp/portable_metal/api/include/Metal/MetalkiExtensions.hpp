@@ -76,8 +76,8 @@ struct DispatchArgument {
 // Whether dispatch() takes the pipeline: its arguments are buffers, bytes and threadgroup memory, no textures or samplers.
 METALKI_API bool canDispatch(const ComputePipelineState* pipeline);
 
-// setComputePipelineState, all arguments and dispatchThreads in one call. The arguments are those of the pipeline's bindings, in
-// their order; what is not used may be empty. They are not bound: later dispatches of the encoder do not see them.
+// setComputePipelineState, all arguments and dispatchThreads in one call. The arguments are those of the pipeline's bindings,
+// in their order; what is not used may be empty. They are not bound: later dispatches of the encoder do not see them.
 METALKI_API void dispatch(ComputeCommandEncoder* encoder, const ComputePipelineState* pipeline,
                           std::span<const DispatchArgument> arguments, Size threadsPerGrid, Size threadsPerThreadgroup);
 
