@@ -23,7 +23,6 @@
 #include "codegen/loader.hpp"
 #include "codegen/optimize.hpp"
 #include "codegen/precise_functions.hpp"
-#include "codegen/runtime_names.hpp"
 #include "codegen/synchronization_sites.hpp"
 #include "codegen/thread_context.hpp"
 #include "codegen/threadgroup_memory.hpp"
@@ -341,7 +340,7 @@ std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view fu
     code->function = made.function;
     code->static_threadgroup_memory = made.threadgroup_memory;
     code->stack_size = made.stack_size;
-    code->prints = made.object.find(runtime::rt_log) != std::string::npos;
+    code->prints = prints_messages(made);
     auto make_scalar = [self = shared_from_this(), kernel, scalar_key, runtime,
                         constants = std::vector<ConstantValue>(constants.begin(), constants.end())] {
         return std::shared_ptr<const KernelCode>(load_kernel(self->compiled(kernel, constants, false, scalar_key), runtime));
@@ -357,25 +356,19 @@ std::string ParsedLibrary::disassemble(std::string_view function, std::span<cons
     }
     auto machine = make_target_machine();
     std::size_t kernel = index_of(function);
-    std::string refused;
+    std::string why_scalar;
     if (wants_vectors()) {
         Specialization special =
             optimized(code_->read(roots_of(kernel, true, true)), kernel, true, constants, *machine, /*for_vectors=*/true);
-        std::string text =
-            disassemble_vectors(special.kernel, special.entry->getName().str(), parsed_.functions[kernel], *machine, form);
-        if (text.find("runs SIMD-groups") < 4) {
-            return text;
+        auto text = disassemble_vectors(special.kernel, special.entry->getName().str(), parsed_.functions[kernel], *machine,
+                                        form, why_scalar);
+        if (text) {
+            return *text;
         }
-        refused = text;
     }
     Specialization special = specialize(kernel, constants, *machine);
-    if (form == "asm") {
-        ObjectCode text = emit(*special.kernel.module, *machine, llvm::CodeGenFileType::AssemblyFile);
-        return refused + std::string(text.data(), text.size());
-    }
-    llvm::raw_string_ostream stream(refused);
-    special.kernel.module->print(stream, nullptr);
-    return refused;
+    std::string note = why_scalar.empty() ? "" : comment_line(form, "runs thread by thread: " + why_scalar);
+    return note + listing(*special.kernel.module, *machine, form);
 }
 
 } // namespace

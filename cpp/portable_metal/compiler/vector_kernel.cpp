@@ -12,7 +12,6 @@
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
-#include "llvm/Transforms/Utils/Cloning.h"
 
 #include "cache/disk_cache.hpp"
 #include "codegen/host_target.hpp"
@@ -227,17 +226,8 @@ private:
 };
 
 bool has_threadgroup_argument(const FunctionInfo& function) {
-    for (const Argument& argument : function.arguments) {
-        if (argument.kind == ArgumentKind::threadgroup) {
-            return true;
-        }
-    }
-    return false;
+    return std::ranges::any_of(function.arguments, [](const Argument& a) { return a.kind == ArgumentKind::threadgroup; });
 }
-
-} // namespace
-
-namespace {
 
 // Turns the scalar kernel of the module into vector code and fills in `out`; says why not when that is impossible.
 bool make_vectors(KernelModule& scalar, const FunctionInfo& function, llvm::TargetMachine& machine, CompiledKernel& out) {
@@ -278,24 +268,26 @@ std::optional<CompiledKernel> compile_vectors(KernelModule& scalar, const std::s
     return out;
 }
 
-std::string disassemble_vectors(KernelModule& scalar, const std::string& entry, const FunctionInfo& function,
-                                llvm::TargetMachine& machine, std::string_view form) {
+std::optional<std::string> disassemble_vectors(KernelModule& scalar, const std::string& entry, const FunctionInfo& function,
+                                               llvm::TargetMachine& machine, std::string_view form, std::string& why_not) {
     CompiledKernel made;
     made.scalar_entry = entry;
-    std::string comment = form == "llvm" ? "; " : "# ";
     if (!make_vectors(scalar, function, machine, made)) {
-        return comment + "runs thread by thread: " + made.why_scalar + "\n";
+        why_not = made.why_scalar;
+        return std::nullopt;
     }
-    std::string text = comment + (made.form == CompiledKernel::Form::rows
-                                      ? "runs SIMD-groups as vectors, by rows of the grid\n"
-                                      : "runs SIMD-groups as vectors; for threadgroups whose width is a multiple of 32\n");
-    if (form == "asm") {
-        ObjectCode code = emit(*scalar.module, machine, llvm::CodeGenFileType::AssemblyFile);
-        return text + std::string(code.data(), code.size());
-    }
-    llvm::raw_string_ostream stream(text);
-    scalar.module->print(stream, nullptr);
-    return text;
+    std::string how = made.form == CompiledKernel::Form::rows
+                          ? "runs SIMD-groups as vectors, by rows of the grid"
+                          : "runs SIMD-groups as vectors; for threadgroups whose width is a multiple of 32";
+    return comment_line(form, how) + listing(*scalar.module, machine, form);
+}
+
+std::string comment_line(std::string_view form, const std::string& text) {
+    return (form == "llvm" ? "; " : "# ") + text + "\n";
+}
+
+bool prints_messages(const CompiledKernel& kernel) {
+    return kernel.object.find(runtime::rt_log) != std::string::npos; // in its table of symbols
 }
 
 std::shared_ptr<const VectorVariants> make_variants(CompiledKernel kernel, std::string key,
@@ -310,7 +302,7 @@ std::shared_ptr<KernelCode> load_kernel(const CompiledKernel& kernel, std::span<
     code->synchronizes = kernel.form == CompiledKernel::Form::scalar && kernel.synchronizes;
     code->static_threadgroup_memory = kernel.threadgroup_memory;
     code->stack_size = kernel.stack_size;
-    code->prints = kernel.object.find(runtime::rt_log) != std::string::npos; // in its table of symbols
+    code->prints = prints_messages(kernel);
     void* entry = const_cast<void*>(loaded.entry);
     if (kernel.form == CompiledKernel::Form::rows) {
         code->run_rows = reinterpret_cast<RowEntry>(entry);

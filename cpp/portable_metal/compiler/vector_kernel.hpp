@@ -18,9 +18,15 @@ namespace metalki::compiler {
 std::optional<CompiledKernel> compile_vectors(KernelModule& scalar, const std::string& entry, const FunctionInfo& function,
                                               llvm::TargetMachine& machine, std::string& why_not);
 
-// Text ("llvm" or "asm") of what compile_vectors makes; one line of comment when that is nothing.
-std::string disassemble_vectors(KernelModule& scalar, const std::string& entry, const FunctionInfo& function,
-                                llvm::TargetMachine& machine, std::string_view form);
+// Text ("llvm" or "asm") of what compile_vectors makes, under a line of comment that says how it runs.
+std::optional<std::string> disassemble_vectors(KernelModule& scalar, const std::string& entry, const FunctionInfo& function,
+                                               llvm::TargetMachine& machine, std::string_view form, std::string& why_not);
+
+// A line of comment in a listing of that form.
+std::string comment_line(std::string_view form, const std::string& text);
+
+// Whether its code calls the function that logs.
+bool prints_messages(const CompiledKernel& kernel);
 
 using MakeScalar = std::function<std::shared_ptr<const KernelCode>()>;
 

@@ -117,6 +117,17 @@ ObjectCode emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGe
     return out;
 }
 
+std::string listing(llvm::Module& module, llvm::TargetMachine& machine, std::string_view form) {
+    if (form == "asm") {
+        ObjectCode text = emit(module, machine, llvm::CodeGenFileType::AssemblyFile);
+        return std::string(text.data(), text.size());
+    }
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module.print(stream, nullptr);
+    return text;
+}
+
 std::size_t total_frame_size(const ObjectCode& object) {
     auto file = llvm::object::ObjectFile::createObjectFile(
         llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), "kernel"));

@@ -19,6 +19,9 @@ using ObjectCode = llvm::SmallVector<char, 0>;
 
 ObjectCode emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type);
 
+// Text of the module: "llvm" (its IR) or "asm".
+std::string listing(llvm::Module& module, llvm::TargetMachine& machine, std::string_view form);
+
 // Bytes that the frames of all functions of the object take together. MSL has no recursion, so no thread needs more.
 std::size_t total_frame_size(const ObjectCode& object);
 

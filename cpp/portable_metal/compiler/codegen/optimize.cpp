@@ -1,8 +1,6 @@
 // See the header.
 #include "codegen/optimize.hpp"
 
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Transforms/AggressiveInstCombine/AggressiveInstCombine.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
 #include "llvm/Transforms/IPO/GlobalDCE.h"
 #include "llvm/Transforms/IPO/GlobalOpt.h"
@@ -15,13 +13,14 @@
 #include "llvm/Transforms/Scalar/LICM.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/LoopRotation.h"
-#include "llvm/Transforms/Scalar/LoopStrengthReduce.h"
 #include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 #include "llvm/Transforms/Scalar/Reassociate.h"
 #include "llvm/Transforms/Scalar/SCCP.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include "llvm/Transforms/Scalar/TailRecursionElimination.h"
+
+#include "codegen/analyses.hpp"
 
 namespace metalki::compiler {
 namespace {
@@ -46,21 +45,26 @@ void inline_everything(llvm::Module& module) {
     }
 }
 
-// The analysis managers of LLVM's pass infrastructure, wired to each other.
-struct Analyses {
-    llvm::LoopAnalysisManager loops;
-    llvm::FunctionAnalysisManager functions;
-    llvm::CGSCCAnalysisManager sccs;
-    llvm::ModuleAnalysisManager modules;
+// Tidies functions, puts them into their callers and drops what is left over. Both sides of the vectoriser start so.
+void add_inlining(llvm::ModulePassManager& passes, llvm::FunctionPassManager further = llvm::FunctionPassManager()) {
+    llvm::FunctionPassManager early;
+    early.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    early.addPass(llvm::EarlyCSEPass());
+    early.addPass(llvm::SimplifyCFGPass());
+    early.addPass(llvm::InstCombinePass());
+    early.addPass(std::move(further));
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
+    passes.addPass(llvm::AlwaysInlinerPass(/*InsertLifetimeIntrinsics=*/false));
+}
 
-    explicit Analyses(llvm::PassBuilder& builder) {
-        builder.registerModuleAnalyses(modules);
-        builder.registerCGSCCAnalyses(sccs);
-        builder.registerFunctionAnalyses(functions);
-        builder.registerLoopAnalyses(loops);
-        builder.crossRegisterProxies(loops, functions, sccs, modules);
-    }
-};
+// What both end with.
+void add_final_cleanup(llvm::FunctionPassManager& passes) {
+    passes.addPass(llvm::GVNPass());
+    passes.addPass(llvm::DSEPass());
+    passes.addPass(llvm::InstCombinePass());
+    passes.addPass(llvm::SimplifyCFGPass());
+    passes.addPass(llvm::ADCEPass());
+}
 
 } // namespace
 
@@ -80,15 +84,10 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
     inline_everything(module);
     llvm::PassBuilder builder(&machine);
     Analyses analyses(builder);
-    llvm::FunctionPassManager early;
-    early.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-    early.addPass(llvm::EarlyCSEPass());
-    early.addPass(llvm::SimplifyCFGPass());
-    early.addPass(llvm::InstCombinePass());
-    early.addPass(llvm::TailCallElimPass()); // a function that ends by calling itself is a loop
+    llvm::FunctionPassManager recursion;
+    recursion.addPass(llvm::TailCallElimPass()); // a function that ends by calling itself is a loop
     llvm::ModulePassManager passes;
-    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
-    passes.addPass(llvm::AlwaysInlinerPass(/*InsertLifetimeIntrinsics=*/false));
+    add_inlining(passes, std::move(recursion));
     passes.addPass(llvm::GlobalOptPass()); // evaluates initialisers of constants
     passes.addPass(llvm::GlobalDCEPass());
     llvm::FunctionPassManager late;
@@ -105,11 +104,7 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
     late.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
     late.addPass(llvm::InstCombinePass());
     late.addPass(llvm::ReassociatePass());
-    late.addPass(llvm::GVNPass());
-    late.addPass(llvm::DSEPass());
-    late.addPass(llvm::InstCombinePass());
-    late.addPass(llvm::SimplifyCFGPass());
-    late.addPass(llvm::ADCEPass());
+    add_final_cleanup(late);
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
     passes.run(module, analyses.modules);
 }
@@ -117,14 +112,8 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
 void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
     llvm::PassBuilder builder(&machine);
     Analyses analyses(builder);
-    llvm::FunctionPassManager early;
-    early.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-    early.addPass(llvm::EarlyCSEPass());
-    early.addPass(llvm::SimplifyCFGPass());
-    early.addPass(llvm::InstCombinePass());
     llvm::ModulePassManager passes;
-    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
-    passes.addPass(llvm::AlwaysInlinerPass(/*InsertLifetimeIntrinsics=*/false));
+    add_inlining(passes);
     passes.addPass(llvm::GlobalDCEPass());
     llvm::FunctionPassManager late;
     late.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
@@ -134,11 +123,7 @@ void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
     loops.addPass(llvm::LICMPass(llvm::LICMOptions()));
     late.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/true));
     late.addPass(llvm::InstCombinePass());
-    late.addPass(llvm::GVNPass());
-    late.addPass(llvm::DSEPass());
-    late.addPass(llvm::InstCombinePass());
-    late.addPass(llvm::SimplifyCFGPass());
-    late.addPass(llvm::ADCEPass());
+    add_final_cleanup(late);
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
     passes.run(module, analyses.modules);
 }

@@ -11,6 +11,7 @@
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
 
+#include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 
 namespace metalki::compiler {
@@ -93,12 +94,6 @@ private:
     const llvm::LoopInfo& loops_;
     std::vector<llvm::BasicBlock*> order_;
 };
-
-llvm::StringRef callee_name(const llvm::Instruction& instruction) {
-    const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
-    const llvm::Function* callee = call ? call->getCalledFunction() : nullptr;
-    return callee ? callee->getName() : llvm::StringRef();
-}
 
 bool is_simd_operation(const llvm::Instruction& instruction) {
     llvm::StringRef name = callee_name(instruction);

@@ -16,6 +16,7 @@
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
 #include "llvm/Transforms/Utils/ValueMapper.h"
 
+#include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "vectorize/entries.hpp"
 #include "vectorize/widener.hpp"
@@ -43,6 +44,7 @@ private:
     struct Region {
         llvm::BasicBlock* start = nullptr;
         std::vector<llvm::BasicBlock*> blocks;
+        Slots changed; // that it stores to
     };
 
     void cut();
@@ -86,18 +88,12 @@ BarrierCutter::BarrierCutter(llvm::Function& body, const Geometry& geometry, con
 }
 
 void BarrierCutter::cut() {
-    std::vector<llvm::CallInst*> barriers;
-    for (llvm::Instruction& instruction : llvm::instructions(body_)) {
-        auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
-        if (call && call->getCalledFunction() && call->getCalledFunction()->getName() == runtime::barrier) {
-            barriers.push_back(call);
-        }
-    }
+    std::vector<llvm::CallInst*> barriers = calls_of(body_, runtime::barrier);
     if (barriers.size() > 60) {
         throw Unsupported("more than 60 barriers");
     }
     llvm::removeUnreachableBlocks(body_);
-    regions_.push_back({prologue_->getSingleSuccessor(), {}});
+    regions_.push_back({prologue_->getSingleSuccessor(), {}, {}});
     for (llvm::CallInst* barrier : barriers) {
         if (!barrier->getParent()) {
             continue; // was never reached
@@ -106,7 +102,7 @@ void BarrierCutter::cut() {
         llvm::BasicBlock* behind = llvm::SplitBlock(before, barrier->getNextNode());
         barrier->eraseFromParent();
         barrier_ends_[before] = static_cast<unsigned>(regions_.size());
-        regions_.push_back({behind, {}});
+        regions_.push_back({behind, {}, {}});
     }
 }
 
@@ -118,6 +114,12 @@ void BarrierCutter::find_regions() {
             llvm::BasicBlock* block = open.back();
             open.pop_back();
             region.blocks.push_back(block);
+            for (llvm::Instruction& instruction : *block) {
+                auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction);
+                if (auto* slot = llvm::dyn_cast_or_null<llvm::AllocaInst>(store ? store->getPointerOperand() : nullptr)) {
+                    region.changed.insert(slot);
+                }
+            }
             if (barrier_ends_.count(block)) {
                 continue;
             }
@@ -342,18 +344,8 @@ void BarrierCutter::leave_region(llvm::Instruction* terminator, unsigned from, u
                                  llvm::BasicBlock* latch, llvm::ValueToValueMapTy& values) {
     llvm::IRBuilder<> builder(terminator);
     if (to != finished) {
-        Slots changed;
-        for (llvm::BasicBlock* block : regions_[from].blocks) {
-            for (llvm::Instruction& instruction : *block) {
-                if (auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction)) {
-                    if (auto* slot = llvm::dyn_cast<llvm::AllocaInst>(store->getPointerOperand())) {
-                        changed.insert(slot);
-                    }
-                }
-            }
-        }
         for (llvm::AllocaInst* slot : live_in_[regions_[to].start]) {
-            if (changed.count(slot)) {
+            if (regions_[from].changed.count(slot)) {
                 llvm::Value* value = builder.CreateLoad(slot->getAllocatedType(), values[slot]);
                 builder.CreateStore(value, element(builder, waiting_.at(slot), simdgroup));
             }

@@ -9,16 +9,12 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/MathExtras.h"
 
+#include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "vectorize/private_arrays.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
-
-llvm::StringRef name_of_callee(const llvm::CallInst& call) {
-    const llvm::Function* callee = call.getCalledFunction();
-    return callee ? callee->getName() : llvm::StringRef();
-}
 
 std::uint64_t number_argument(const llvm::CallInst& call, unsigned index) {
     const auto* number = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(index));
@@ -218,7 +214,7 @@ Shape Divergence::shape_of_phi(const llvm::PHINode& phi) const {
 }
 
 Shape Divergence::shape_of_call(const llvm::CallInst& call) const {
-    llvm::StringRef name = name_of_callee(call);
+    llvm::StringRef name = callee_name(call);
     if (name == runtime::input) {
         return shape_of_thread_input(call, geometry_);
     }

@@ -5,7 +5,6 @@
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/DCE.h"
 #include "llvm/Transforms/Scalar/Scalarizer.h"
@@ -16,20 +15,15 @@
 #include "llvm/Transforms/Utils/LowerSwitch.h"
 #include "llvm/Transforms/Utils/UnifyFunctionExitNodes.h"
 
+#include "codegen/analyses.hpp"
+#include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
 
 void cut_at_barriers(llvm::Function& kernel) {
-    std::vector<llvm::Instruction*> barriers;
-    for (llvm::Instruction& instruction : llvm::instructions(kernel)) {
-        auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
-        if (call && call->getCalledFunction() && call->getCalledFunction()->getName() == runtime::barrier) {
-            barriers.push_back(call);
-        }
-    }
-    for (llvm::Instruction* barrier : barriers) {
+    for (llvm::CallInst* barrier : calls_of(kernel, runtime::barrier)) {
         llvm::SplitBlock(barrier->getParent(), barrier->getNextNode());
     }
 }
@@ -67,15 +61,8 @@ void unpack_integers(llvm::Function& kernel) {
 
 void prepare(llvm::Function& kernel, llvm::TargetMachine& machine) {
     llvm::PassBuilder builder(&machine);
-    llvm::LoopAnalysisManager loops;
-    llvm::FunctionAnalysisManager functions;
-    llvm::CGSCCAnalysisManager sccs;
-    llvm::ModuleAnalysisManager modules;
-    builder.registerModuleAnalyses(modules);
-    builder.registerCGSCCAnalyses(sccs);
-    builder.registerFunctionAnalyses(functions);
-    builder.registerLoopAnalyses(loops);
-    builder.crossRegisterProxies(loops, functions, sccs, modules);
+    Analyses analyses(builder);
+    llvm::FunctionAnalysisManager& functions = analyses.functions;
 
     llvm::ScalarizerPassOptions apart;
     apart.ScalarizeVariableInsertExtract = true;

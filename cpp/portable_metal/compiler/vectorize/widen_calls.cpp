@@ -5,6 +5,7 @@
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Module.h"
 
+#include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "codegen/thread_context.hpp"
 #include "vectorize/widener.hpp"
@@ -112,7 +113,7 @@ void Widener::emit_call(const llvm::CallInst& call, Mask mask) {
     if (intrinsic && has_no_effect(*intrinsic)) {
         return;
     }
-    llvm::StringRef name = call.getCalledFunction() ? call.getCalledFunction()->getName() : llvm::StringRef();
+    llvm::StringRef name = callee_name(call);
     if (name == runtime::barrier) {
         builder_.CreateCall(call.getCalledFunction(), {llvm::cast<llvm::Value>(call.getArgOperand(0))});
         return;

@@ -1,6 +1,8 @@
 // Loads and stores: scalar, broadcast, wide, in runs, gathered.
 #include <algorithm>
 
+#include "llvm/Analysis/VectorUtils.h"
+
 #include "vectorize/widener.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -66,18 +68,7 @@ llvm::Value* Widener::load_runs(llvm::Value* base, const Shape& shape, llvm::Typ
                 parts.push_back(builder_.CreateAlignedLoad(llvm::FixedVectorType::get(element, length), address, align));
             }
         }
-        while (parts.size() > 1) {
-            std::vector<llvm::Value*> joined;
-            for (std::size_t i = 0; i < parts.size(); i += 2) {
-                std::vector<int> all(2 * llvm::cast<llvm::FixedVectorType>(parts[i]->getType())->getNumElements());
-                for (std::size_t k = 0; k < all.size(); ++k) {
-                    all[k] = static_cast<int>(k);
-                }
-                joined.push_back(builder_.CreateShuffleVector(parts[i], parts[i + 1], all));
-            }
-            parts = joined;
-        }
-        return parts.front();
+        return llvm::concatenateVectors(builder_, parts);
     }
     return nullptr;
 }

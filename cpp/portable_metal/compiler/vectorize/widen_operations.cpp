@@ -3,19 +3,16 @@
 #include <cstddef>
 
 #include "llvm/Analysis/ValueTracking.h"
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/GetElementPtrTypeIterator.h"
 #include "llvm/IR/Operator.h"
 
+#include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "vectorize/widener.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
-
-bool calls(const llvm::Instruction& instruction, const char* name) {
-    const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
-    return call && call->getCalledFunction() && call->getCalledFunction()->getName() == name;
-}
 
 // Loads from the context that every threadgroup receives: its fields and the table of arguments.
 bool loads_context(const llvm::LoadInst& load) {
@@ -36,7 +33,7 @@ bool is_vector_of_lanes(const llvm::Value* value) {
 // Depends on nothing but the parameters, and may be computed whether it is needed or not.
 bool Widener::is_prologue(const llvm::Instruction& instruction) const {
     for (const char* name : {runtime::input, runtime::simd_lane, runtime::threadgroup_memory}) {
-        if (calls(instruction, name)) {
+        if (callee_name(instruction) == name) {
             return true;
         }
     }
@@ -60,12 +57,13 @@ void Widener::emit_instruction(const llvm::Instruction& instruction, Mask mask) 
     if (is_prologue(instruction)) {
         llvm::IRBuilderBase::InsertPointGuard guard(builder_);
         builder_.SetInsertPoint(prologue_->getTerminator());
-        if (const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction); call && calls(instruction, runtime::input)) {
+        if (const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+            call && callee_name(instruction) == runtime::input) {
             prologue_values_[&instruction] =
                 input(static_cast<unsigned>(llvm::cast<llvm::ConstantInt>(call->getArgOperand(0))->getZExtValue()));
-        } else if (calls(instruction, runtime::simd_lane)) {
+        } else if (callee_name(instruction) == runtime::simd_lane) {
             prologue_values_[&instruction] = input(unsigned(ThreadInput::index_in_simdgroup));
-        } else if (calls(instruction, runtime::threadgroup_memory)) {
+        } else if (callee_name(instruction) == runtime::threadgroup_memory) {
             prologue_values_[&instruction] =
                 load_context(llvm::PointerType::get(context_, 0), offsetof(ThreadgroupContext, static_threadgroup_memory));
         } else if (divergence_.shape_of(&instruction).is_uniform()) {
@@ -244,31 +242,11 @@ llvm::Value* Widener::emit_division(const llvm::BinaryOperator& division, Mask m
 // Components side by side: x of lane 0, y of lane 0, x of lane 1, ...
 llvm::Value* Widener::interleave(llvm::Value* components) {
     auto count = static_cast<unsigned>(components->getType()->getArrayNumElements());
-    llvm::Value* wide = builder_.CreateExtractValue(components, 0);
-    unsigned padded = 1;
     std::vector<llvm::Value*> parts;
     for (unsigned i = 0; i < count; ++i) {
         parts.push_back(builder_.CreateExtractValue(components, i));
     }
-    while (padded < count) {
-        padded *= 2;
-    }
-    while (parts.size() < padded) {
-        parts.push_back(llvm::PoisonValue::get(parts[0]->getType()));
-    }
-    while (parts.size() > 1) {
-        std::vector<llvm::Value*> joined;
-        for (std::size_t i = 0; i < parts.size(); i += 2) {
-            auto length = llvm::cast<llvm::FixedVectorType>(parts[i]->getType())->getNumElements();
-            std::vector<int> all(2 * length);
-            for (unsigned k = 0; k < 2 * length; ++k) {
-                all[k] = static_cast<int>(k);
-            }
-            joined.push_back(builder_.CreateShuffleVector(parts[i], parts[i + 1], all));
-        }
-        parts = joined;
-    }
-    wide = parts[0];
+    llvm::Value* wide = llvm::concatenateVectors(builder_, parts);
     std::vector<int> order;
     for (unsigned lane = 0; lane < lanes; ++lane) {
         for (unsigned i = 0; i < count; ++i) {

@@ -1,0 +1,28 @@
+// Finds the calls that stand for something: barriers, position inputs, SIMD-group functions.
+#pragma once
+
+#include <vector>
+
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+
+namespace metalki::compiler {
+
+// Name of the function that is called directly; empty for anything else.
+inline llvm::StringRef callee_name(const llvm::Instruction& instruction) {
+    const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+    const llvm::Function* callee = call ? call->getCalledFunction() : nullptr;
+    return callee ? callee->getName() : llvm::StringRef();
+}
+
+inline std::vector<llvm::CallInst*> calls_of(llvm::Function& caller, llvm::StringRef name) {
+    std::vector<llvm::CallInst*> out;
+    for (llvm::Instruction& instruction : llvm::instructions(caller)) {
+        if (callee_name(instruction) == name) {
+            out.push_back(llvm::cast<llvm::CallInst>(&instruction));
+        }
+    }
+    return out;
+}
+
+} // namespace metalki::compiler
