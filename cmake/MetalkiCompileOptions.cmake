@@ -11,7 +11,7 @@ endif()
 # Kernels run on fibers of their own stacks, of which the thread sanitizer knows nothing: it leaves out the executor, whose code
 # runs on them, and the compiler, whose archives have none. What both share with the other rooms is seen through pthread's
 # functions.
-set(METALKI_ROOMS_WITHOUT_THREAD_SANITIZER metalki_cpu metalki_compiler metalki_stdlib)
+set(METALKI_ROOMS_WITHOUT_THREAD_SANITIZER metalki_cpu metalki_headers metalki_compiler metalki_stdlib)
 add_library(metalki_unsanitized_compile_options INTERFACE)
 target_compile_options(metalki_unsanitized_compile_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
 target_compile_definitions(metalki_unsanitized_compile_options INTERFACE METALKI_VERSION="${PROJECT_VERSION}")

@@ -140,10 +140,6 @@ auto undamaged(std::string_view record, Read read) -> std::optional<decltype(rea
 
 } // namespace
 
-std::string prefix_key(const std::string& header_key) {
-    return content_hash(build_identity() + " prefix " + header_key);
-}
-
 std::string source_key(std::string_view source, const Options& options) {
     BinaryWriter out;
     out.write(build_identity());

@@ -28,7 +28,6 @@ struct CompiledKernel {
 };
 
 // Keys hold everything that changes the result: texts, options, our headers, compiler version, processor.
-std::string prefix_key(const std::string& header_key);
 std::string source_key(std::string_view source, const Options& options);
 std::string content_key(const std::string& source_key, const std::vector<Dependency>& dependencies);
 std::string bitcode_key(const std::string& content_key);

@@ -15,9 +15,12 @@
 namespace metalki::compiler {
 namespace {
 
-std::string version_macro(unsigned language_version) {
-    unsigned major = language_version >> 16, minor = language_version & 0xffff;
-    return std::to_string(major * 100 + minor * 10);
+void add_version_macros(std::vector<std::string>& arguments, unsigned language_version) {
+    const unsigned version = (language_version >> 16) * 100 + (language_version & 0xffff) * 10;
+    arguments.push_back("-D__METAL_VERSION__=" + std::to_string(version));
+    if (version >= 310) {
+        arguments.emplace_back("-D__HAVE_BFLOAT__=1");
+    }
 }
 
 void add_math_mode(std::vector<std::string>& arguments, MathMode mode) {
@@ -30,7 +33,6 @@ void add_math_mode(std::vector<std::string>& arguments, MathMode mode) {
          {"-mreassociate", "-freciprocal-math", "-fapprox-func", "-fno-signed-zeros", "-ffp-contract=fast"}) {
         arguments.emplace_back(flag);
     }
-    arguments.emplace_back(mode == MathMode::fast ? "-D__METALKI_MATH_MODE__=2" : "-D__METALKI_MATH_MODE__=1");
 }
 
 std::vector<std::string> arguments_for(const Options& options, Purpose purpose) {
@@ -40,8 +42,6 @@ std::vector<std::string> arguments_for(const Options& options, Purpose purpose) 
         host.triple,
         "-aux-triple",
         host.triple,
-        "-target-cpu",
-        host.cpu,
         "-fsycl-is-device",
         "-std=c++17",
         "-fdeclspec",
@@ -88,19 +88,20 @@ std::vector<std::string> arguments_for(const Options& options, Purpose purpose) 
         "-Wself-assign",
         "-Wloop-analysis",
         "-Wno-pragma-once-outside-header",
-        "-D__METAL_VERSION__=" + version_macro(options.language_version),
+        "-isystem",
+        "/metalki/include",
     };
-
-    for (const std::string& feature : host.features) {
-        arguments.emplace_back("-target-feature");
-        arguments.push_back(feature);
-    }
-    add_math_mode(arguments, options.math_mode);
-    arguments.insert(arguments.end(), {"-isystem", "/metalki/include"});
+    // What follows differs from program to program or from machine to machine; the headers' meaning must not depend on it.
     if (purpose == Purpose::precompile_prefix) {
         arguments.insert(arguments.end(), {"-x", "c++-header", prefix_header});
         return arguments;
     }
+    arguments.insert(arguments.end(), {"-target-cpu", host.cpu});
+    for (const std::string& feature : host.features) {
+        arguments.insert(arguments.end(), {"-target-feature", feature});
+    }
+    add_math_mode(arguments, options.math_mode);
+    add_version_macros(arguments, options.language_version);
     arguments.insert(arguments.end(), {"-I", "/metalki/user"});
     for (const std::string& directory : options.include_directories) {
         arguments.insert(arguments.end(), {"-I", std::filesystem::absolute(directory).string()});
@@ -113,10 +114,6 @@ std::vector<std::string> arguments_for(const Options& options, Purpose purpose) 
 }
 
 } // namespace
-
-std::string header_key(const Options& options) {
-    return std::to_string(static_cast<int>(options.math_mode)) + "/" + std::to_string(options.language_version);
-}
 
 SourceFiles make_file_system(const Options& options, llvm::StringRef precompiled, std::string_view source) {
     auto memory = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();

@@ -20,9 +20,6 @@ inline constexpr const char* precompiled_header = "/metalki/prefix.pch";
 
 enum class Purpose { parse_source, precompile_prefix };
 
-// Everything of `options` that changes how the standard headers are read; one precompiled header serves each value.
-std::string header_key(const Options& options);
-
 struct SourceFiles {
     llvm::IntrusiveRefCntPtr<llvm::vfs::FileSystem> all; // what Clang sees
     llvm::IntrusiveRefCntPtr<RecordingFileSystem> disk;  // its part on the disk; null when no include directory was given

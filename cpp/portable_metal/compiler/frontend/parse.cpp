@@ -173,9 +173,9 @@ private:
 // One parse and everything that it needs to stay alive.
 class ParsedUnit final : public TranslationUnit {
 public:
-    ParsedUnit(std::string_view source, const Options& options, std::shared_ptr<const std::string> prefix, Repairs repairs)
-        : prefix_(std::move(prefix)), repairs_(std::move(repairs)), collector_(repairs_),
-          files_(make_file_system(options, *prefix_, source)), action_(parsed, repairs_) {
+    ParsedUnit(std::string_view source, const Options& options, Repairs repairs)
+        : repairs_(std::move(repairs)), collector_(repairs_), files_(make_file_system(options, precompiled_prefix(), source)),
+          action_(parsed, repairs_) {
         instance_ = make_instance(options, Purpose::parse_source, files_.all, &collector_);
         if (!instance_) {
             std::string text = "the compiler does not accept these options: " + collector_.text();
@@ -217,7 +217,6 @@ public:
     ParsedSource parsed;
 
 private:
-    std::shared_ptr<const std::string> prefix_;
     Repairs repairs_;
     RepairCollector collector_;
     SourceFiles files_;
@@ -231,10 +230,9 @@ private:
 
 ParsedSource parse_source(std::string_view source, const Options& options) {
     constexpr int max_rounds = 8;
-    std::shared_ptr<const std::string> prefix = precompiled_prefix(options);
     Repairs repairs;
     for (int round = 1;; ++round) {
-        auto unit = std::make_shared<ParsedUnit>(source, options, prefix, repairs);
+        auto unit = std::make_shared<ParsedUnit>(source, options, repairs);
         RepairCollector& collector = unit->collector();
         if (!unit->failed()) {
             ParsedSource out = std::move(unit->parsed);

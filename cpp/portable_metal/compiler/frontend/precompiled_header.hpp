@@ -1,14 +1,11 @@
-// The standard headers in precompiled form, one per set of options that changes them.
+// The standard headers in precompiled form: made when the library is built, and part of its file.
 #pragma once
 
-#include <memory>
-#include <string>
-
-#include "compiler/compiler.hpp"
+#include "llvm/ADT/StringRef.h"
 
 namespace metalki::compiler {
 
-// Built on first use and kept for the life of the process. Safe to call from several threads.
-std::shared_ptr<const std::string> precompiled_prefix(const Options& options);
+// No option of a program changes how the headers are read, so that one form serves all.
+llvm::StringRef precompiled_prefix();
 
 } // namespace metalki::compiler
