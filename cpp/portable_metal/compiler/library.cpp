@@ -1,5 +1,6 @@
 // A library: parsed once, specialised, optimised and loaded kernel by kernel on demand.
 #include "compiler/compiler.hpp"
+#include "compiler/gpu_code.hpp"
 
 #include <algorithm>
 
@@ -375,6 +376,11 @@ std::string ParsedLibrary::disassemble(std::string_view function, std::span<cons
 
 std::shared_ptr<const Library> Library::from_source(std::string_view source, const Options& options) {
     return std::make_shared<ParsedLibrary>(source, options);
+}
+
+std::shared_ptr<const GpuCode> make_gpu_code(const Library&, std::string_view function, std::span<const ConstantValue>,
+                                             const GpuRequest&) {
+    throw SpecializationError("kernel '" + std::string(function) + "': no code can be made for GPUs yet");
 }
 
 std::string version_string() {
