@@ -106,3 +106,59 @@ sys.stdout.write(out.numpy().tobytes().hex())
     ]
     first, second = (np.frombuffer(bytes.fromhex(text), np.float32) for text in results)
     assert np.allclose(first, second, rtol=1e-5)
+
+
+ROWS = """
+kernel void rows(device T* o, device const T* a, constant uint& stride, constant uint& limit, device const uint* order,
+                 uint2 p [[thread_position_in_grid]], uint2 l [[thread_position_in_threadgroup]],
+                 uint2 size [[threads_per_threadgroup]]) {
+    uint row = order[min(p.y, limit)];
+    T x = a[row * stride + p.x] + a[(p.y + 1) * stride - 1 - l.x] + a[p.y * stride];
+    if (p.y % 3 != 1) o[p.y * stride + p.x] = x;
+    else if (p.x > 2 && x > T(-1000)) o[(p.y & limit) * stride + (p.x ^ l.x)] = a[p.y / 3 * stride + p.x] * T(2);
+}"""
+
+
+@pytest.mark.parametrize(
+    "threadgroup", [(16, 2), (8, 4), (4, 8), (16, 16), (2, 16), (16, 4, 2), (8, 3), (32, 4), (5, 7)]
+)
+@pytest.mark.parametrize("kind", ["float", "half", "short", "float2", "uchar4"])
+def test_lanes_in_rows_of_a_matrix(threadgroup: tuple[int, ...], kind: str) -> None:
+    """Rows whose distance is known at run time, loaded and stored by runs of lanes; some lanes stay off."""
+    width, height = 4 * threadgroup[0] + 3, 5 * threadgroup[1] + 1
+    stride, limit = width + 6, 127
+    parts = int(kind[-1]) if kind[-1].isdigit() else 1
+    scalar = kind.rstrip("24")
+    numbers = {"float": np.float32, "half": np.float16, "short": np.int16, "uchar": np.uint8}[scalar]
+    rng = np.random.default_rng(5)
+    a = rng.integers(0, 60, (height + 1, stride, parts)).astype(numbers)
+    order = np.minimum(rng.permutation(height), limit).astype(np.uint32)
+    text = ROWS.replace("T", kind) if parts == 1 else ROWS.replace("T", kind).replace("&& x > ", "&& x.y > ")
+    text = text.replace(f"{kind}(-1000)", f"{scalar}(0)" if scalar == "uchar" else f"{scalar}(-1000)")
+    out = mk.array(np.zeros_like(a))
+    mk.Kernel(HEAD + text)(
+        out, mk.array(a), stride, limit, mk.array(order), ndrange=(width, height), workgroupsize=threadgroup
+    )
+    want = np.zeros_like(a)
+    with np.errstate(over="ignore"):
+        for y in range(height):
+            for x in range(width):
+                lane = x % threadgroup[0]
+                total = a[order[min(y, limit)], x] + a[y, stride - 1 - lane] + a[y, 0]
+                if y % 3 != 1:
+                    want[y, x] = total
+                elif x > 2 and (scalar != "uchar" or total[1] > 0):
+                    want[y & limit, x ^ lane] = a[y // 3, x] * numbers(2)
+    got = out.numpy()
+    assert np.array_equal(got, want), np.argwhere(got != want)[:5]
+
+
+def test_rows_of_a_matrix_are_loaded_in_runs() -> None:
+    text = code(
+        "kernel void k(device float* o, device const float* a, constant uint& n, uint l [[thread_index_in_simdgroup]])"
+        "{ o[(l / 8) * n + l % 8] = a[(l / 16) * n + l % 16]; }"
+    )
+    assert text.count("load <16 x float>") == 2
+    assert text.count("store <8 x float>") == 4
+    assert "masked.gather" not in text
+    assert "masked.scatter" not in text

@@ -152,13 +152,22 @@ Shape Divergence::compute(const llvm::Instruction& instruction) const {
         return Shape::varying();
     }
     if (const auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) {
-        Shape address = shape_of(load->getPointerOperand());
-        return address.kind == Shape::Kind::affine ? Shape::varying() : address.is_uniform() ? Shape::uniform() : address;
+        return shape_of_load(*load);
     }
     if (const auto* address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction); address && interleaved_base(address)) {
         return shape_of_interleaved_address(*address);
     }
     return shape_of_operation(instruction, lookup, layout_);
+}
+
+// Numbers that lead to other memory are loaded once for each run of lanes; values that are computed with are wanted for all.
+Shape Divergence::shape_of_load(const llvm::LoadInst& load) const {
+    Shape address = shape_of(load.getPointerOperand());
+    if (address.is_uniform() || !address.has_parts()) {
+        return address.is_uniform() ? Shape::uniform() : address;
+    }
+    bool leads_on = load.isSimple() && (load.getType()->isIntegerTy() || load.getType()->isPointerTy()) && only_addresses(load);
+    return leads_on ? constant_in_runs({address}) : Shape::varying();
 }
 
 Shape Divergence::shape_of_array(const llvm::AllocaInst& array) const {
@@ -200,11 +209,8 @@ Shape Divergence::shape_of_phi(const llvm::PHINode& phi) const {
         }
         if (out.kind == Shape::Kind::unknown) {
             out = shape;
-        } else if (shape.is_varying() || out.is_varying() || shape.offsets != out.offsets) {
-            return Shape::varying();
-        } else {
-            out.zeros = std::min(out.zeros, shape.zeros);
-            out.no_wrap &= shape.no_wrap;
+        } else if (out = join(out, shape); out.is_varying()) {
+            return out;
         }
     }
     if (regions_.is_join(block) && !same_value) {
@@ -232,14 +238,15 @@ Shape Divergence::shape_of_call(const llvm::CallInst& call) const {
         return is_uniform_operation(call, lane.is_uniform()) ? Shape::uniform() : Shape::varying();
     }
     bool pure = call.doesNotAccessMemory() && !call.isConvergent();
+    std::vector<Shape> arguments;
     for (const llvm::Use& argument : call.args()) {
-        Shape shape = shape_of(argument.get());
-        if (shape.kind == Shape::Kind::unknown) {
+        arguments.push_back(shape_of(argument.get()));
+        if (arguments.back().kind == Shape::Kind::unknown) {
             return Shape();
         }
-        pure &= shape.is_uniform();
     }
-    return pure ? Shape::uniform() : Shape::varying();
+    Shape out = pure ? constant_in_runs(arguments) : Shape::varying();
+    return out.is_runs() && !llvm::isa<llvm::MinMaxIntrinsic>(call) ? Shape::varying() : out;
 }
 
 } // namespace metalki::compiler::vectorize

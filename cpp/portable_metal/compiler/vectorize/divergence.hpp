@@ -33,6 +33,7 @@ private:
     Shape compute(const llvm::Instruction& instruction) const;
     Shape shape_of_phi(const llvm::PHINode& phi) const;
     Shape shape_of_call(const llvm::CallInst& call) const;
+    Shape shape_of_load(const llvm::LoadInst& load) const;
     Shape shape_of_array(const llvm::AllocaInst& array) const;
     Shape shape_of_interleaved_address(const llvm::GetElementPtrInst& address) const;
 

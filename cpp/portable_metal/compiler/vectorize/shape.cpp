@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <vector>
 
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/GetElementPtrTypeIterator.h"
@@ -38,7 +39,7 @@ bool is_disjoint(const Shape& shape) {
 }
 
 template <class Function> Shape map_offsets(const Shape& shape, unsigned zeros, Function function) {
-    Shape out = Shape::affine({}, zeros);
+    Shape out = shape.is_runs() ? Shape::runs(shape.length, zeros) : Shape::affine({}, zeros);
     for (unsigned lane = 0; lane < lanes; ++lane) {
         out.offsets[lane] = function(shape.offsets[lane]);
     }
@@ -51,8 +52,26 @@ const llvm::APInt* constant_operand(const Instruction& instruction, unsigned ind
     return found && number->getBitWidth() <= 64 ? number : nullptr;
 }
 
-Shape sum(const Shape& a, const Shape& b, int sign) {
-    Shape out = Shape::affine({}, std::min(a.zeros, b.zeros));
+// Lanes in a row that have the same offset everywhere; 0: fewer than 4.
+unsigned constant_length(const Shape& shape) {
+    for (unsigned length : {32u, 16u, 8u, 4u}) {
+        bool constant = shape.has_parts() && length <= shape.length;
+        for (unsigned lane = 0; lane < lanes && constant; ++lane) {
+            constant = shape.offsets[lane] == shape.offsets[lane / length * length];
+        }
+        if (constant) {
+            return length;
+        }
+    }
+    return 0;
+}
+
+Shape sum(const Shape& left, const Shape& right, int sign) {
+    unsigned length = std::min(left.length, right.length);
+    bool in_runs = length < lanes;
+    Shape a = in_runs ? left.in_runs(length) : left, b = in_runs ? right.in_runs(length) : right;
+    unsigned zeros = std::min(a.zeros, b.zeros);
+    Shape out = in_runs ? Shape::runs(length, zeros) : Shape::affine({}, zeros);
     for (unsigned lane = 0; lane < lanes; ++lane) {
         out.offsets[lane] = a.offsets[lane] + sign * b.offsets[lane];
     }
@@ -106,9 +125,7 @@ Shape shape_of_bitwise(const Instruction& instruction, const Shape& a, const llv
     return out;
 }
 
-// Nothing is done with the value but to address memory with it. An address far outside of any buffer may then differ, as no
-// lane that is on uses it.
-bool only_addresses(const llvm::Value& value, std::set<const llvm::Value*>& seen) {
+bool leads_to_addresses(const llvm::Value& value, std::set<const llvm::Value*>& seen) {
     for (const llvm::Use& use : value.uses()) {
         const llvm::User* user = use.getUser();
         bool loads = llvm::isa<llvm::LoadInst>(user);
@@ -120,7 +137,7 @@ bool only_addresses(const llvm::Value& value, std::set<const llvm::Value*>& seen
         bool linear = operation && (operation->getOpcode() == Instruction::Add || operation->getOpcode() == Instruction::Sub ||
                                     operation->getOpcode() == Instruction::Mul || operation->getOpcode() == Instruction::Shl ||
                                     llvm::isa<llvm::GetElementPtrInst, llvm::PHINode>(operation));
-        if (!linear || (seen.insert(user).second && !only_addresses(*user, seen))) {
+        if (!linear || (seen.insert(user).second && !leads_to_addresses(*user, seen))) {
             return false;
         }
     }
@@ -167,13 +184,13 @@ Shape shape_of_binary(const llvm::BinaryOperator& operation, const Shape& a, con
 
 Shape shape_of_address(const llvm::GetElementPtrInst& address, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
     Shape out = shape_of(address.getPointerOperand());
-    if (!out.has_scalar()) {
+    if (!out.has_parts()) {
         return Shape::varying();
     }
     out.zeros = 0;
     for (auto step = llvm::gep_type_begin(address), end = llvm::gep_type_end(address); step != end; ++step) {
         Shape index = shape_of(step.getOperand());
-        if (!index.has_scalar()) {
+        if (!index.has_parts()) {
             return Shape::varying();
         }
         if (index.is_uniform()) {
@@ -191,12 +208,10 @@ Shape shape_of_choice(const llvm::SelectInst& choice, const ShapeLookup& shape_o
     if (choice.getTrueValue() == choice.getFalseValue()) {
         return shape_of(choice.getTrueValue());
     }
-    Shape a = shape_of(choice.getTrueValue()), b = shape_of(choice.getFalseValue());
-    if (!a.has_scalar() || !b.has_scalar() || !shape_of(choice.getCondition()).is_uniform() || a.offsets != b.offsets) {
+    if (!shape_of(choice.getCondition()).is_uniform()) {
         return Shape::varying();
     }
-    Shape out = Shape::affine(a.offsets, std::min(a.zeros, b.zeros), a.no_wrap && b.no_wrap);
-    return simplified(out);
+    return join(shape_of(choice.getTrueValue()), shape_of(choice.getFalseValue()));
 }
 
 LaneOffsets lane_offsets(auto function) {
@@ -232,7 +247,7 @@ Shape shape_of_local_position(unsigned axis, const Geometry& geometry) {
 
 bool is_truncating_mask(const Instruction& operation, const Shape& shape) {
     const llvm::APInt* mask = operation.getOpcode() == Instruction::And ? constant_operand(operation, 1) : nullptr;
-    if (!mask || mask->getBitWidth() != 64 || !shape.has_scalar()) {
+    if (!mask || mask->getBitWidth() != 64 || !shape.has_parts()) {
         return false;
     }
     std::uint64_t low = 0xffffffff & ~mask->getZExtValue();
@@ -240,8 +255,12 @@ bool is_truncating_mask(const Instruction& operation, const Shape& shape) {
     bool clear = (shape.zeros >= 32 || (low >> shape.zeros) == 0) &&
                  std::ranges::all_of(shape.offsets, [&](std::int64_t c) { return (static_cast<std::uint64_t>(c) & low) == 0; });
     auto [lowest, highest] = std::ranges::minmax(shape.offsets);
+    return contiguous && clear && highest - lowest < std::int64_t{1} << 31 && only_addresses(operation);
+}
+
+bool only_addresses(const llvm::Value& value) {
     std::set<const llvm::Value*> seen;
-    return contiguous && clear && highest - lowest < std::int64_t{1} << 31 && only_addresses(operation, seen);
+    return leads_to_addresses(value, seen);
 }
 
 Shape Shape::uniform(unsigned zeros) {
@@ -258,6 +277,55 @@ Shape Shape::affine(const LaneOffsets& offsets, unsigned zeros, bool no_wrap) {
     out.zeros = static_cast<std::uint8_t>(zeros);
     out.no_wrap = no_wrap;
     return out;
+}
+
+Shape Shape::runs(unsigned length, unsigned zeros) {
+    Shape out;
+    out.kind = Kind::runs;
+    out.length = static_cast<std::uint8_t>(length);
+    out.zeros = static_cast<std::uint8_t>(zeros);
+    return out;
+}
+
+Shape Shape::in_runs(unsigned count) const {
+    Shape out = *this;
+    out.kind = Kind::runs;
+    out.length = static_cast<std::uint8_t>(count);
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        std::int64_t start = offsets[lane / count * count];
+        out.offsets[lane] = offsets[lane] - start;
+        out.zeros = std::min<std::uint8_t>(out.zeros, static_cast<std::uint8_t>(trailing_zeros(std::uint64_t(start))));
+    }
+    return out;
+}
+
+Shape join(const Shape& a, const Shape& b) {
+    if (!a.has_parts() || !b.has_parts()) {
+        return Shape::varying();
+    }
+    unsigned length = std::min(a.length, b.length);
+    if (length == lanes && a.offsets == b.offsets) {
+        Shape out = Shape::affine(a.offsets, std::min(a.zeros, b.zeros), a.no_wrap && b.no_wrap);
+        return simplified(out);
+    }
+    if (length == lanes) {
+        length = std::min(constant_length(a), constant_length(b));
+    }
+    if (length == 0 || a.in_runs(length).offsets != b.in_runs(length).offsets) {
+        return Shape::varying();
+    }
+    Shape out = a.in_runs(length);
+    out.zeros = std::min(out.zeros, b.in_runs(length).zeros);
+    out.no_wrap = a.no_wrap && b.no_wrap;
+    return out;
+}
+
+Shape constant_in_runs(const std::vector<Shape>& operands, unsigned zeros) {
+    unsigned length = lanes;
+    for (const Shape& shape : operands) {
+        length = std::min(length, constant_length(shape));
+    }
+    return length == 0 ? Shape::varying() : length == lanes ? Shape::uniform(zeros) : Shape::runs(length, zeros);
 }
 
 Shape Shape::varying() {
@@ -301,30 +369,65 @@ bool fits_half(const Shape& shape, unsigned bits) {
 
 // The wide value of a lane is the wide scalar part and the lane's offset.
 bool survives_extension(const llvm::CastInst& extension, const Shape& operand) {
-    if (llvm::isa<llvm::ZExtInst>(extension) && operand.no_wrap) {
+    if (all_zero(operand.offsets) || (llvm::isa<llvm::ZExtInst>(extension) && operand.no_wrap)) {
         return true;
     }
     unsigned bits = extension.getSrcTy()->getIntegerBitWidth();
-    std::set<const llvm::Value*> seen;
-    return bits >= 32 && fits_half(operand, bits) && only_addresses(extension, seen);
+    return bits >= 32 && fits_half(operand, bits) && only_addresses(extension);
 }
 
+unsigned known_zeros(const Instruction& instruction, const llvm::DataLayout& layout) {
+    return instruction.getType()->isIntegerTy()
+               ? std::min(llvm::computeKnownBits(&instruction, layout).countMinTrailingZeros(), 63u)
+               : 0;
+}
+
+// Has a result of its own for each run where the operands have one, and does not trap if no lane of a run is on.
+bool works_in_runs(const Instruction& instruction) {
+    switch (instruction.getOpcode()) {
+    case Instruction::Mul:
+    case Instruction::Shl:
+    case Instruction::LShr:
+    case Instruction::AShr:
+    case Instruction::And:
+    case Instruction::Or:
+    case Instruction::Xor:
+        return true;
+    case Instruction::UDiv:
+    case Instruction::URem:
+        return llvm::isa<llvm::ConstantInt>(instruction.getOperand(1));
+    default:
+        return false;
+    }
+}
+
+Shape linear_shape(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout);
+
 Shape unreduced_shape(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
-    bool unknown = false, uniform = true, scalar = true;
+    Shape out = linear_shape(instruction, shape_of, layout);
+    if (!out.is_varying() || !works_in_runs(instruction) || !instruction.getType()->isIntegerTy()) {
+        return out;
+    }
+    std::vector<Shape> operands;
+    for (const llvm::Use& operand : instruction.operands()) {
+        operands.push_back(shape_of(operand.get()));
+    }
+    return constant_in_runs(operands, known_zeros(instruction, layout));
+}
+
+Shape linear_shape(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
+    bool unknown = false, uniform = true, parts = true;
     for (const llvm::Use& operand : instruction.operands()) {
         Shape shape = shape_of(operand.get());
         unknown |= shape.kind == Shape::Kind::unknown;
         uniform &= shape.is_uniform();
-        scalar &= shape.has_scalar();
+        parts &= shape.has_parts();
     }
     if (unknown) {
         return Shape();
     }
     if (uniform) {
-        if (!instruction.getType()->isIntegerTy()) {
-            return Shape::uniform();
-        }
-        return Shape::uniform(std::min(llvm::computeKnownBits(&instruction, layout).countMinTrailingZeros(), 63u));
+        return Shape::uniform(known_zeros(instruction, layout));
     }
     if (instruction.getType()->isVectorTy() ||
         !(instruction.getType()->isIntegerTy() || instruction.getType()->isPointerTy())) {
@@ -333,7 +436,7 @@ Shape unreduced_shape(const Instruction& instruction, const ShapeLookup& shape_o
     if (const auto* choice = llvm::dyn_cast<llvm::SelectInst>(&instruction)) {
         return shape_of_choice(*choice, shape_of);
     }
-    if (!scalar) {
+    if (!parts) {
         return Shape::varying();
     }
     if (const auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(&instruction)) {
@@ -366,7 +469,7 @@ Shape unreduced_shape(const Instruction& instruction, const ShapeLookup& shape_o
 
 Shape shape_of_operation(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
     Shape out = unreduced_shape(instruction, shape_of, layout);
-    if (out.kind == Shape::Kind::affine && instruction.getType()->isIntegerTy() &&
+    if ((out.kind == Shape::Kind::affine || out.is_runs()) && instruction.getType()->isIntegerTy() &&
         instruction.getType()->getIntegerBitWidth() < 64) {
         for (std::int64_t& offset : out.offsets) {
             std::int64_t whole = offset;

@@ -1,9 +1,11 @@
-// What is known about a value across the 32 lanes of a SIMD-group: the same everywhere, or a scalar plus a constant a lane.
+// What is known about a value across the 32 lanes of a SIMD-group: the same everywhere, a scalar plus a constant a lane, or a
+// scalar for each run of lanes plus a constant a lane.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "llvm/IR/DataLayout.h"
 #include "llvm/IR/Instructions.h"
@@ -16,22 +18,28 @@ constexpr unsigned lanes = simd_width;
 using LaneOffsets = std::array<std::int64_t, lanes>;
 
 struct Shape {
-    enum class Kind : std::uint8_t { unknown, uniform, affine, varying };
+    enum class Kind : std::uint8_t { unknown, uniform, affine, runs, varying };
 
     Kind kind = Kind::unknown;
-    std::uint8_t zeros = 0; // low bits of the scalar part that are known to be zero
-    bool no_wrap = false;   // scalar part + offset does not exceed the unsigned range of the type
-    LaneOffsets offsets{};  // affine: value of a lane = scalar part + its offset; pointers: in bytes
+    std::uint8_t zeros = 0;      // low bits of the scalar parts that are known to be zero
+    std::uint8_t length = lanes; // runs: so many lanes share a scalar part (4, 8 or 16)
+    bool no_wrap = false;        // scalar part + offset does not exceed the unsigned range of the type
+    LaneOffsets offsets{};       // value of a lane = scalar part + its offset; pointers: in bytes; 0 where a run starts
 
     static Shape uniform(unsigned zeros = 0);
     static Shape affine(const LaneOffsets& offsets, unsigned zeros = 0, bool no_wrap = false);
+    static Shape runs(unsigned length, unsigned zeros = 0);
     static Shape varying();
     // Offsets 0, step, 2 * step, ...
     static Shape linear(std::int64_t step, unsigned zeros = 0, bool no_wrap = false);
 
     bool is_uniform() const { return kind == Kind::uniform; }
     bool is_varying() const { return kind == Kind::varying; }
+    bool is_runs() const { return kind == Kind::runs; }
     bool has_scalar() const { return kind == Kind::uniform || kind == Kind::affine; }
+    bool has_parts() const { return has_scalar() || is_runs(); }
+    // The same with a scalar part for each `count` lanes, where count divides the length.
+    Shape in_runs(unsigned count) const;
     bool operator==(const Shape&) const = default;
 };
 
@@ -56,6 +64,16 @@ Shape shape_of_input(ThreadInput group, unsigned axis, const Geometry& geometry)
 // x & 0xffffffff on 64 bits, with or without low bits that x does not have: how a product of 32 bits looks once it was made
 // wider. Only where it does nothing but address memory: a lane that wraps round gets a value far outside.
 bool is_truncating_mask(const llvm::Instruction& operation, const Shape& shape);
+
+// What holds of both: of a phi or a choice between the two.
+Shape join(const Shape& a, const Shape& b);
+
+// Shape of what is computed from nothing but these, in any way: the longest runs in which none of them changes.
+Shape constant_in_runs(const std::vector<Shape>& operands, unsigned zeros = 0);
+
+// Nothing is done with the value but to address memory with it. An address far outside of any buffer may then differ, as no
+// lane that is on uses it.
+bool only_addresses(const llvm::Value& value);
 
 using ShapeLookup = std::function<Shape(const llvm::Value*)>;
 

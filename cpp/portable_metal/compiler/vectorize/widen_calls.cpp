@@ -144,6 +144,10 @@ llvm::Value* Widener::emit_intrinsic(const llvm::CallInst& call, Mask mask) {
         return emit_per_lane(call, mask);
     }
     std::vector<llvm::Value*> arguments;
+    if (Shape shape = divergence_.shape_of(&call); shape.is_runs()) {
+        return builder_.CreateBinaryIntrinsic(id, parts(call.getArgOperand(0), shape.length),
+                                              parts(call.getArgOperand(1), shape.length));
+    }
     for (unsigned i = 0; i < call.arg_size(); ++i) {
         const llvm::Value* argument = call.getArgOperand(i);
         bool stays_scalar = llvm::isVectorIntrinsicWithScalarOpAtArg(id, i) ||

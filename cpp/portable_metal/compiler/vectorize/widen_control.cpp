@@ -292,8 +292,7 @@ void Widener::store_phis(const Edge& edge, Mask mask, bool masked) {
     std::vector<std::pair<const llvm::PHINode*, llvm::Value*>> values;
     for (const llvm::PHINode& phi : edge.to->phis()) {
         const llvm::Value* incoming = phi.getIncomingValueForBlock(edge.from);
-        Shape shape = divergence_.shape_of(&phi);
-        values.emplace_back(&phi, shape.has_scalar() ? scalar(incoming) : vector(incoming));
+        values.emplace_back(&phi, as(incoming, divergence_.shape_of(&phi)));
     }
     for (auto& [phi, value] : values) {
         llvm::AllocaInst* slot = slot_for(phi);

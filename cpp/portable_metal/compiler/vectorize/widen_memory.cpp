@@ -12,13 +12,14 @@ std::int64_t bytes_of(llvm::Type* type, const llvm::DataLayout& layout) {
     return static_cast<std::int64_t>(layout.getTypeStoreSize(type).getFixedValue());
 }
 
-bool is_linear(const Shape& shape, std::int64_t step) {
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-        if (shape.offsets[lane] != shape.offsets[0] + step * static_cast<std::int64_t>(lane)) {
+// Lanes in a row, from `first` on, are `step` apart.
+bool is_linear(const Shape& shape, unsigned first, unsigned length, std::int64_t step) {
+    for (unsigned lane = first; lane < first + length; ++lane) {
+        if (shape.offsets[lane] != shape.offsets[first] + step * static_cast<std::int64_t>(lane - first)) {
             return false;
         }
     }
-    return shape.has_scalar();
+    return true;
 }
 
 } // namespace
@@ -45,72 +46,115 @@ llvm::Value* Widener::addresses(const llvm::Value* pointer, std::int64_t bytes_o
     return offset_address(vector(pointer), bytes_on);
 }
 
-// Several stretches of consecutive or equal addresses, as in a tile of 16 by 2 lanes.
-llvm::Value* Widener::load_runs(llvm::Value* base, const Shape& shape, llvm::Type* element, llvm::Align align) {
-    std::int64_t size = bytes_of(element, layout_);
-    for (unsigned length : {16u, 8u}) {
-        bool regular = true;
-        for (unsigned lane = 0; lane < lanes && regular; ++lane) {
-            unsigned first = lane / length * length;
-            std::int64_t in_run = shape.offsets[lane] - shape.offsets[first];
-            bool equal = shape.offsets[first + 1] == shape.offsets[first];
-            regular = in_run == (equal ? 0 : size * static_cast<std::int64_t>(lane - first));
+// The few pieces in which the lanes lie, `step` bytes from one to the next; none: they are all over the place.
+std::vector<Widener::Piece> Widener::pieces(const llvm::Value* pointer, std::int64_t step) {
+    Shape shape = divergence_.shape_of(pointer);
+    if (shape.kind != Shape::Kind::affine && !shape.is_runs()) {
+        return {};
+    }
+    for (unsigned length : {32u, 16u, 8u, 4u}) {
+        bool regular = length <= shape.length;
+        for (unsigned first = 0; first < lanes && regular; first += length) {
+            regular = is_linear(shape, first, length, step) || (length < lanes && is_linear(shape, first, length, 0));
         }
         if (!regular) {
             continue;
         }
-        std::vector<llvm::Value*> parts;
+        std::vector<Piece> out;
+        llvm::Value* starts = shape.is_runs() ? representation(pointer) : scalar(pointer);
         for (unsigned first = 0; first < lanes; first += length) {
-            llvm::Value* address = offset_address(base, shape.offsets[first]);
-            if (shape.offsets[first + 1] == shape.offsets[first]) {
-                parts.push_back(builder_.CreateVectorSplat(length, builder_.CreateAlignedLoad(element, address, align)));
-            } else {
-                parts.push_back(builder_.CreateAlignedLoad(llvm::FixedVectorType::get(element, length), address, align));
-            }
+            llvm::Value* start = shape.is_runs() ? builder_.CreateExtractElement(starts, first / shape.length) : starts;
+            out.push_back({offset_address(start, shape.offsets[first]), first, length, is_linear(shape, first, length, 0)});
         }
-        return llvm::concatenateVectors(builder_, parts);
+        return out;
     }
-    return nullptr;
+    return {};
+}
+
+// `count` elements of each lane, those of a lane side by side; a piece whose lanes share a place has one element a lane.
+llvm::Value* Widener::load_pieces(const std::vector<Piece>& places, llvm::Type* element, unsigned count, std::int64_t bytes_on,
+                                  llvm::Align align, Mask mask) {
+    std::vector<llvm::Value*> parts;
+    for (const Piece& piece : places) {
+        llvm::Value* address = offset_address(piece.address, bytes_on);
+        if (piece.same) {
+            parts.push_back(builder_.CreateVectorSplat(piece.length, builder_.CreateAlignedLoad(element, address, align)));
+            continue;
+        }
+        auto* type = llvm::FixedVectorType::get(element, piece.length * count);
+        if (mask) {
+            parts.push_back(builder_.CreateMaskedLoad(type, address, align, part_of(mask, piece)));
+        } else {
+            parts.push_back(builder_.CreateAlignedLoad(type, address, align));
+        }
+    }
+    return llvm::concatenateVectors(builder_, parts);
+}
+
+bool Widener::store_pieces(const std::vector<Piece>& places, llvm::Value* value, unsigned count, std::int64_t bytes_on,
+                           llvm::Align align, Mask mask) {
+    if (places.empty() || std::ranges::any_of(places, &Piece::same)) {
+        return false;
+    }
+    for (Piece piece : places) {
+        llvm::Value* address = offset_address(piece.address, bytes_on);
+        llvm::Value* on = mask ? part_of(mask, piece) : nullptr;
+        piece.first *= count;
+        piece.length *= count;
+        llvm::Value* part = part_of(value, piece);
+        if (mask) {
+            builder_.CreateMaskedStore(part, address, align, on);
+        } else {
+            builder_.CreateAlignedStore(part, address, align);
+        }
+    }
+    return true;
+}
+
+llvm::Value* Widener::part_of(llvm::Value* whole, const Piece& piece) {
+    std::vector<int> order;
+    for (unsigned lane = piece.first; lane < piece.first + piece.length; ++lane) {
+        order.push_back(static_cast<int>(lane));
+    }
+    return builder_.CreateShuffleVector(whole, order);
 }
 
 llvm::Value* Widener::load_lanes(const llvm::Value* pointer, llvm::Type* element, std::int64_t bytes_on, llvm::Align align,
                                  Mask mask) {
-    Shape shape = divergence_.shape_of(pointer);
-    llvm::Type* wide = vector_of(element);
-    if (shape.kind == Shape::Kind::affine && is_linear(shape, bytes_of(element, layout_))) {
-        llvm::Value* address = offset_address(scalar(pointer), bytes_on + shape.offsets[0]);
-        if (!mask) {
-            return builder_.CreateAlignedLoad(wide, address, align);
-        }
-        return builder_.CreateMaskedLoad(wide, address, align, mask);
+    std::vector<Piece> places = pieces(pointer, bytes_of(element, layout_));
+    if (!places.empty() && (!mask || std::ranges::none_of(places, &Piece::same))) {
+        return load_pieces(places, element, 1, bytes_on, align, mask);
     }
-    if (shape.kind == Shape::Kind::affine && !mask) {
-        if (llvm::Value* runs = load_runs(offset_address(scalar(pointer), bytes_on), shape, element, align)) {
-            return runs;
-        }
+    return builder_.CreateMaskedGather(vector_of(element), addresses(pointer, bytes_on), align, mask ? mask : full_mask());
+}
+
+// One element for each run of lanes.
+llvm::Value* Widener::load_parts(const llvm::LoadInst& load, Mask mask) {
+    unsigned length = divergence_.shape_of(&load).length;
+    auto* type = llvm::FixedVectorType::get(load.getType(), lanes / length);
+    llvm::Value* places = parts(load.getPointerOperand(), length);
+    if (mask) {
+        return builder_.CreateMaskedGather(type, places, load.getAlign(), any_of_runs(mask, length));
     }
-    return builder_.CreateMaskedGather(wide, addresses(pointer, bytes_on), align, mask ? mask : full_mask());
+    llvm::Value* out = llvm::PoisonValue::get(type);
+    for (unsigned run = 0; run < lanes / length; ++run) {
+        llvm::Value* place = builder_.CreateExtractElement(places, run);
+        out = builder_.CreateInsertElement(out, builder_.CreateAlignedLoad(load.getType(), place, load.getAlign()), run);
+    }
+    return out;
 }
 
 void Widener::store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask) {
-    Shape shape = divergence_.shape_of(pointer);
-    auto* wide = llvm::cast<llvm::FixedVectorType>(value->getType());
-    if (shape.is_uniform()) {
+    if (divergence_.shape_of(pointer).is_uniform()) {
         // All active lanes write to one place: the last one wins.
         llvm::Value* last = builder_.CreateExtractElement(value, last_active(mask));
         builder_.CreateAlignedStore(last, offset_address(scalar(pointer), bytes_on), align);
         return;
     }
-    if (shape.kind == Shape::Kind::affine && is_linear(shape, bytes_of(wide->getElementType(), layout_))) {
-        llvm::Value* address = offset_address(scalar(pointer), bytes_on + shape.offsets[0]);
-        if (mask) {
-            builder_.CreateMaskedStore(value, address, align, mask);
-        } else {
-            builder_.CreateAlignedStore(value, address, align);
-        }
-        return;
+    llvm::Type* element = llvm::cast<llvm::FixedVectorType>(value->getType())->getElementType();
+    if (!store_pieces(pieces(pointer, bytes_of(element, layout_)), value, 1, bytes_on, align, mask)) {
+        builder_.CreateMaskedScatter(value, addresses(pointer, bytes_on), align, mask ? mask : full_mask());
     }
-    builder_.CreateMaskedScatter(value, addresses(pointer, bytes_on), align, mask ? mask : full_mask());
 }
 
 void Widener::emit_load(const llvm::LoadInst& load, Mask mask) {
@@ -120,6 +164,9 @@ void Widener::emit_load(const llvm::LoadInst& load, Mask mask) {
     }
     if (shape.is_uniform()) {
         return define(load, clone_scalar(load, true));
+    }
+    if (divergence_.shape_of(&load).is_runs()) {
+        return define(load, load_parts(load, mask));
     }
     bool plain = load.isSimple() || (load.getOrdering() == llvm::AtomicOrdering::NotAtomic);
     if (!plain || load.getType()->isAggregateType()) {
@@ -138,10 +185,11 @@ void Widener::emit_load(const llvm::LoadInst& load, Mask mask) {
     }
     bool interleaved = divergence_.interleaved_base(load.getPointerOperand()) != nullptr;
     llvm::Align align = llvm::commonAlignment(load.getAlign(), static_cast<std::uint64_t>(size));
-    if (!interleaved && !mask && shape.kind == Shape::Kind::affine && is_linear(shape, size * count)) {
-        llvm::Value* address = offset_address(scalar(load.getPointerOperand()), shape.offsets[0]);
-        llvm::Value* wide = builder_.CreateAlignedLoad(llvm::FixedVectorType::get(element, count * lanes), address, align);
-        return define(load, deinterleave(wide, count));
+    if (!interleaved && !mask) {
+        std::vector<Piece> places = pieces(load.getPointerOperand(), size * count);
+        if (!places.empty() && std::ranges::none_of(places, &Piece::same)) {
+            return define(load, deinterleave(load_pieces(places, element, count, 0, align, nullptr), count));
+        }
     }
     llvm::Value* out = llvm::PoisonValue::get(widened(type));
     for (unsigned i = 0; i < count; ++i) {
@@ -179,10 +227,11 @@ void Widener::emit_store(const llvm::StoreInst& store, Mask mask) {
     }
     bool interleaved = divergence_.interleaved_base(pointer) != nullptr;
     llvm::Align align = llvm::commonAlignment(store.getAlign(), static_cast<std::uint64_t>(size));
-    if (!interleaved && !mask && shape.kind == Shape::Kind::affine && is_linear(shape, size * count)) {
-        llvm::Value* address = offset_address(scalar(pointer), shape.offsets[0]);
-        builder_.CreateAlignedStore(interleave(value), address, align);
-        return;
+    if (!interleaved && !mask) {
+        std::vector<Piece> places = pieces(pointer, size * count);
+        if (!places.empty() && store_pieces(places, interleave(value), count, 0, align, nullptr)) {
+            return;
+        }
     }
     for (unsigned i = 0; i < count; ++i) {
         std::int64_t on = static_cast<std::int64_t>(i) * size * (interleaved ? lanes : 1);

@@ -49,7 +49,7 @@ bool Widener::is_prologue(const llvm::Instruction& instruction) const {
     if (const auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) {
         return load->isSimple() && loads_context(*load);
     }
-    return divergence_.shape_of(&instruction).has_scalar() && !instruction.mayReadOrWriteMemory() &&
+    return divergence_.shape_of(&instruction).has_parts() && !instruction.mayReadOrWriteMemory() &&
            llvm::isSafeToSpeculativelyExecute(&instruction);
 }
 
@@ -73,7 +73,7 @@ void Widener::emit_instruction(const llvm::Instruction& instruction, Mask mask) 
             }
             prologue_values_[&instruction] = copy;
         } else {
-            prologue_values_[&instruction] = emit_affine(instruction);
+            prologue_values_[&instruction] = emit_compact(instruction);
         }
         return;
     }
@@ -104,7 +104,46 @@ void Widener::emit_instruction(const llvm::Instruction& instruction, Mask mask) 
         bool uniform_operands = std::ranges::all_of(instruction.operand_values(), operands_agree);
         return define(instruction, uniform_operands ? clone_scalar(instruction, true) : emit_affine(instruction));
     }
-    define(instruction, shape.has_scalar() ? emit_affine(instruction) : emit_varying(instruction, mask));
+    define(instruction, shape.has_parts() ? emit_compact(instruction) : emit_varying(instruction, mask));
+}
+
+llvm::Value* Widener::emit_compact(const llvm::Instruction& instruction) {
+    return divergence_.shape_of(&instruction).is_runs() ? emit_parts(instruction) : emit_affine(instruction);
+}
+
+// One operation for each run of lanes.
+llvm::Value* Widener::emit_parts(const llvm::Instruction& instruction) {
+    unsigned length = divergence_.shape_of(&instruction).length;
+    auto operand = [&](unsigned index) { return parts(instruction.getOperand(index), length); };
+    Shape first = divergence_.shape_of(instruction.getOperand(0));
+    auto* type = llvm::FixedVectorType::get(instruction.getType(), lanes / length);
+    if (const auto* cast = llvm::dyn_cast<llvm::CastInst>(&instruction)) {
+        bool is_signed = llvm::isa<llvm::SExtInst>(cast);
+        return is_signed || llvm::isa<llvm::ZExtInst>(cast) ? emit_extension(operand(0), first, type, is_signed)
+                                                            : builder_.CreateCast(cast->getOpcode(), operand(0), type);
+    }
+    if (is_truncating_mask(instruction, first)) {
+        auto* word = llvm::FixedVectorType::get(builder_.getInt32Ty(), lanes / length);
+        first.no_wrap = false;
+        return emit_extension(builder_.CreateTrunc(operand(0), word), first, type, false);
+    }
+    if (const auto* address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction)) {
+        std::vector<llvm::Value*> steps;
+        for (unsigned i = 1; i < address->getNumOperands(); ++i) {
+            bool constant = llvm::isa<llvm::ConstantInt>(address->getOperand(i));
+            steps.push_back(constant ? address->getOperand(i) : operand(i));
+        }
+        return builder_.CreateGEP(address->getSourceElementType(), operand(0), steps);
+    }
+    if (llvm::isa<llvm::SelectInst>(instruction)) {
+        bool same = instruction.getOperand(1) == instruction.getOperand(2);
+        return same ? operand(1) : builder_.CreateSelect(scalar(instruction.getOperand(0)), operand(1), operand(2));
+    }
+    if (llvm::isa<llvm::FreezeInst>(instruction)) {
+        return builder_.CreateFreeze(operand(0));
+    }
+    const auto& operation = llvm::cast<llvm::BinaryOperator>(instruction);
+    return builder_.CreateBinOp(operation.getOpcode(), operand(0), operand(1));
 }
 
 // The instruction over the scalar parts of its operands.

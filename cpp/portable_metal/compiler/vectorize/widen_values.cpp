@@ -1,4 +1,6 @@
 // Scalar parts, vectors and masks, and where values wait from one block to the next.
+#include <algorithm>
+
 #include "llvm/Support/raw_ostream.h"
 
 #include "vectorize/widener.hpp"
@@ -62,8 +64,10 @@ llvm::AllocaInst* Widener::make_scratch(llvm::Type* type) {
 llvm::AllocaInst* Widener::slot_for(const llvm::Value* value) {
     llvm::AllocaInst*& slot = value_slots_[value];
     if (!slot) {
-        bool is_scalar = divergence_.shape_of(value).has_scalar();
-        slot = make_slot(is_scalar ? value->getType() : widened(value->getType()), value->getName());
+        Shape shape = divergence_.shape_of(value);
+        llvm::Type* type = shape.has_scalar() ? value->getType() : widened(value->getType());
+        slot = make_slot(shape.is_runs() ? llvm::FixedVectorType::get(value->getType(), lanes / shape.length) : type,
+                         value->getName());
     }
     return slot;
 }
@@ -129,7 +133,7 @@ llvm::Value* Widener::splat(llvm::Value* scalar) {
     return builder_.CreateVectorSplat(lanes, scalar);
 }
 
-llvm::Constant* Widener::lane_constants(llvm::Type* type, const LaneOffsets& offsets) const {
+llvm::Constant* Widener::lane_constants(llvm::Type* type, std::span<const std::int64_t> offsets) const {
     std::vector<llvm::Constant*> numbers;
     for (std::int64_t offset : offsets) {
         numbers.push_back(llvm::ConstantInt::get(type, static_cast<std::uint64_t>(offset), true));
@@ -137,15 +141,54 @@ llvm::Constant* Widener::lane_constants(llvm::Type* type, const LaneOffsets& off
     return llvm::ConstantVector::get(numbers);
 }
 
-llvm::Value* Widener::materialize(llvm::Value* scalar, const Shape& shape) {
-    if (shape.is_uniform()) {
-        return splat(scalar);
+// Vector of numbers or pointers plus constants.
+llvm::Value* Widener::add_offsets(llvm::Value* start, const std::vector<std::int64_t>& offsets) {
+    if (std::ranges::all_of(offsets, [](std::int64_t offset) { return offset == 0; })) {
+        return start;
     }
-    if (scalar->getType()->isPointerTy()) {
-        llvm::Constant* offsets = lane_constants(llvm::Type::getInt64Ty(context_), shape.offsets);
-        return builder_.CreateGEP(builder_.getInt8Ty(), scalar, offsets);
+    llvm::Type* type = start->getType()->getScalarType();
+    if (type->isPointerTy()) {
+        return builder_.CreateGEP(builder_.getInt8Ty(), start, lane_constants(builder_.getInt64Ty(), offsets));
     }
-    return builder_.CreateAdd(splat(scalar), lane_constants(scalar->getType(), shape.offsets));
+    return builder_.CreateAdd(start, lane_constants(type, offsets));
+}
+
+// From one number a run to one a lane.
+llvm::Value* Widener::repeat(llvm::Value* parts, unsigned length) {
+    std::vector<int> order;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        order.push_back(static_cast<int>(lane / length));
+    }
+    return builder_.CreateShuffleVector(parts, order);
+}
+
+// The scalar parts of runs of `length` lanes.
+llvm::Value* Widener::parts(const llvm::Value* value, unsigned length) {
+    Shape shape = divergence_.shape_of(value);
+    llvm::Value* known = representation(value);
+    if (shape.is_runs() && shape.length == length) {
+        return known;
+    }
+    std::vector<int> order;
+    std::vector<std::int64_t> starts;
+    for (unsigned first = 0; first < lanes; first += length) {
+        order.push_back(static_cast<int>(first / shape.length));
+        starts.push_back(shape.offsets[first]);
+    }
+    bool same = shape.has_scalar();
+    return add_offsets(same ? builder_.CreateVectorSplat(lanes / length, known) : builder_.CreateShuffleVector(known, order),
+                       starts);
+}
+
+// In the form that values of a shape have, which is at least as general as the value's own.
+llvm::Value* Widener::as(const llvm::Value* value, const Shape& shape) {
+    return shape.has_scalar() ? scalar(value) : shape.is_runs() ? parts(value, shape.length) : vector(value);
+}
+
+// Runs with a lane that is on.
+Mask Widener::any_of_runs(Mask mask, unsigned length) {
+    auto* bits = llvm::FixedVectorType::get(builder_.getIntNTy(length), lanes / length);
+    return builder_.CreateICmpNE(builder_.CreateBitCast(mask, bits), llvm::Constant::getNullValue(bits));
 }
 
 llvm::Value* Widener::vector(const llvm::Value* value) {
@@ -154,7 +197,11 @@ llvm::Value* Widener::vector(const llvm::Value* value) {
         return llvm::PoisonValue::get(widened(value->getType()));
     }
     llvm::Value* known = representation(value);
-    return shape.is_varying() ? known : materialize(known, shape);
+    if (shape.is_varying()) {
+        return known;
+    }
+    std::vector<std::int64_t> offsets(shape.offsets.begin(), shape.offsets.end());
+    return add_offsets(shape.is_runs() ? repeat(known, shape.length) : splat(known), offsets);
 }
 
 Mask Widener::full_mask() {

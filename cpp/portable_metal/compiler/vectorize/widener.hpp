@@ -3,6 +3,7 @@
 
 #include <map>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -44,7 +45,7 @@ public:
     llvm::Function& run();
 
 private:
-    // Scalar part for uniform and affine values, vector of all lanes for varying ones.
+    // Scalar part for uniform and affine values, a vector of the scalar parts for runs, a vector of all lanes for varying ones.
     using Representation = llvm::Value*;
     using EdgeKey = std::pair<const llvm::BasicBlock*, const llvm::BasicBlock*>;
 
@@ -88,9 +89,13 @@ private:
     Representation representation(const llvm::Value* value);
     llvm::Value* scalar(const llvm::Value* value);
     llvm::Value* vector(const llvm::Value* value);
+    llvm::Value* parts(const llvm::Value* value, unsigned length);
+    llvm::Value* as(const llvm::Value* value, const Shape& shape);
+    llvm::Value* add_offsets(llvm::Value* start, const std::vector<std::int64_t>& offsets);
+    llvm::Value* repeat(llvm::Value* parts, unsigned length);
+    Mask any_of_runs(Mask mask, unsigned length);
     llvm::Value* splat(llvm::Value* scalar);
-    llvm::Value* materialize(llvm::Value* scalar, const Shape& shape);
-    llvm::Constant* lane_constants(llvm::Type* type, const LaneOffsets& offsets) const;
+    llvm::Constant* lane_constants(llvm::Type* type, std::span<const std::int64_t> offsets) const;
     llvm::AllocaInst* slot_for(const llvm::Value* value);
     llvm::AllocaInst* make_slot(llvm::Type* type, const llvm::Twine& name);
     llvm::AllocaInst* make_scratch(llvm::Type* type);
@@ -109,6 +114,8 @@ private:
     llvm::Value* clone_scalar(const llvm::Instruction& instruction, bool keep_flags);
     llvm::Value* emit_affine(const llvm::Instruction& instruction);
     llvm::Value* emit_extension(llvm::Value* narrow, const Shape& shape, llvm::Type* wide, bool is_signed);
+    llvm::Value* emit_parts(const llvm::Instruction& instruction);
+    llvm::Value* emit_compact(const llvm::Instruction& instruction);
     llvm::Value* emit_varying(const llvm::Instruction& instruction, Mask mask);
     llvm::Value* emit_vector_cast(const llvm::CastInst& cast);
     llvm::Value* emit_division(const llvm::BinaryOperator& division, Mask mask);
@@ -120,10 +127,22 @@ private:
     void emit_array(const llvm::AllocaInst& array);
     void emit_load(const llvm::LoadInst& load, Mask mask);
     void emit_store(const llvm::StoreInst& store, Mask mask);
+    // Lanes in a row at consecutive places, or all at one place.
+    struct Piece {
+        llvm::Value* address = nullptr;
+        unsigned first = 0, length = lanes;
+        bool same = false;
+    };
+    std::vector<Piece> pieces(const llvm::Value* pointer, std::int64_t step);
+    llvm::Value* load_pieces(const std::vector<Piece>& places, llvm::Type* element, unsigned count, std::int64_t bytes_on,
+                             llvm::Align align, Mask mask);
+    bool store_pieces(const std::vector<Piece>& places, llvm::Value* value, unsigned count, std::int64_t bytes_on,
+                      llvm::Align align, Mask mask);
+    llvm::Value* part_of(llvm::Value* whole, const Piece& piece);
     llvm::Value* load_lanes(const llvm::Value* pointer, llvm::Type* element, std::int64_t bytes_on, llvm::Align align,
                             Mask mask);
     void store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask);
-    llvm::Value* load_runs(llvm::Value* base, const Shape& shape, llvm::Type* element, llvm::Align align);
+    llvm::Value* load_parts(const llvm::LoadInst& load, Mask mask);
     llvm::Value* addresses(const llvm::Value* pointer, std::int64_t bytes_on);
     llvm::Value* offset_address(llvm::Value* address, std::int64_t bytes);
 
