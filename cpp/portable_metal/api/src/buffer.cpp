@@ -1,8 +1,7 @@
 // MTL::Buffer, and the newBuffer functions of MTL::Device.
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 
 #include "device.hpp"
@@ -11,65 +10,9 @@
 namespace metalki::api {
 namespace {
 
-// Small blocks come from the heap, large ones as fresh pages that the kernel zeroes on first touch.
-constexpr std::size_t page_threshold = 64 * 1024;
-constexpr std::size_t small_alignment = 256;
-constexpr std::size_t huge_page = 2 << 20;
-
-std::size_t rounded(std::size_t length) {
-    return (length + small_alignment - 1) / small_alignment * small_alignment;
-}
-
-// Memory in huge pages where the system has them: a sixth of the time for first touches, and fewer translations to look up.
-std::byte* huge_pages(std::size_t length) {
-    const std::size_t whole = (length + 4095) / 4096 * 4096;
-    void* mapped = mmap(nullptr, whole + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED)
-        return nullptr;
-    auto* start = static_cast<std::byte*>(mapped);
-    const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(start) % huge_page) % huge_page;
-    if (before)
-        munmap(start, before);
-    if (before != huge_page)
-        munmap(start + before + whole, huge_page - before);
-#ifdef MADV_HUGEPAGE
-    madvise(start + before, whole, MADV_HUGEPAGE);
-#endif
-    return start + before;
-}
-
-std::byte* memory_of(std::size_t length) {
-    if (length < page_threshold) {
-        void* memory = std::aligned_alloc(small_alignment, rounded(length));
-        return static_cast<std::byte*>(memory ? std::memset(memory, 0, rounded(length)) : nullptr);
-    }
-    if (length >= huge_page)
-        return huge_pages(length);
-    void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
-}
-
-// Null when memory is short. Pages are had when they are touched, which is too late to say no: so what is promised counts.
-std::byte* allocate(std::size_t length) {
-    if (!cpu_device().promise(length))
-        return nullptr;
-    std::byte* memory = memory_of(length);
-    if (!memory)
-        cpu_device().give_back(length);
-    return memory;
-}
-
-void deallocate(std::byte* memory, std::size_t length) {
-    cpu_device().give_back(length);
-    if (length < page_threshold)
-        std::free(memory);
-    else
-        munmap(memory, length);
-}
-
-bool valid_request(NS::UInteger length, MTL::ResourceOptions options) {
+bool valid_request(const DeviceState& device, NS::UInteger length, MTL::ResourceOptions options) {
     constexpr const char* call = "MTL::Device::newBuffer";
-    const NS::UInteger limit = device_pointer()->maxBufferLength();
+    const NS::UInteger limit = device.facts().max_buffer_length;
     return require(length > 0, call, "length is 0") &&
            require(length <= limit, call,
                    [&] { return "length " + std::to_string(length) + " is over maxBufferLength " + std::to_string(limit); }) &&
@@ -77,12 +20,12 @@ bool valid_request(NS::UInteger length, MTL::ResourceOptions options) {
            require((options & ~NS::UInteger{0x331}) == 0, call, "unknown resource options");
 }
 
-BufferState* new_state(std::byte* address, NS::UInteger length, MTL::ResourceOptions options) {
-    auto* state = new BufferState;
+BufferState* new_state(DeviceState& device, std::byte* address, NS::UInteger length, MTL::ResourceOptions options) {
+    auto* state = new BufferState(device);
     state->address = address;
     state->length = length;
     state->options = options;
-    cpu_device().allocated.fetch_add(length, std::memory_order_relaxed);
+    device.allocated.fetch_add(length, std::memory_order_relaxed);
     return state;
 }
 
@@ -96,10 +39,17 @@ const ResourceState& state(const MTL::Resource* resource) {
 } // namespace
 
 BufferState::~BufferState() {
-    cpu_device().allocated.fetch_sub(length, std::memory_order_relaxed);
+    device.allocated.fetch_sub(length, std::memory_order_relaxed);
     if (owns_memory) {
-        deallocate(address, length);
-    } else if (deallocator) {
+        if (storage() == MTL::StorageModePrivate)
+            device.forget(*this);
+        if (address)
+            device.deallocate(address, length, storage());
+        return;
+    }
+    if (is_host_memory)
+        device.remove_host_memory(address);
+    if (deallocator) {
         try {
             deallocator(address, length);
         } catch (const std::exception& error) {
@@ -117,15 +67,21 @@ namespace MTL {
 using namespace metalki::api;
 
 Buffer* Device::newBuffer(NS::UInteger length, ResourceOptions options) {
-    if (!valid_request(length, options))
+    DeviceState& device = device_of(this);
+    if (!valid_request(device, length, options))
         return nullptr;
-    std::byte* memory = allocate(length);
-    return memory ? public_of<Buffer>(new_state(memory, length, options)) : nullptr;
+    std::byte* memory = device.allocate(length, static_cast<StorageMode>(options >> 4 & 15));
+    if (!memory)
+        return nullptr;
+    BufferState* state = new_state(device, memory, length, options);
+    if (state->storage() == StorageModePrivate)
+        device.track(*state);
+    return public_of<Buffer>(state);
 }
 
 Buffer* Device::newBuffer(const void* pointer, NS::UInteger length, ResourceOptions options) {
     constexpr const char* call = "MTL::Device::newBuffer";
-    if (!valid_request(length, options) || !require(pointer, call, "pointer is null") ||
+    if (!valid_request(device_of(this), length, options) || !require(pointer, call, "pointer is null") ||
         !require((options >> 4 & 15) != StorageModePrivate, call, "a buffer with initial bytes cannot have private storage"))
         return nullptr;
     Buffer* result = newBuffer(length, options);
@@ -144,12 +100,16 @@ Buffer* Device::newBuffer(const void* pointer, NS::UInteger length, ResourceOpti
                    std::to_string(page);
         });
     };
-    if (!valid_request(length, options) || !require(pointer, call, "pointer is null") ||
+    if (!valid_request(device_of(this), length, options) || !require(pointer, call, "pointer is null") ||
         !require((options >> 4 & 15) != StorageModePrivate, call, "memory of the host cannot have private storage") ||
         !aligned("pointer", reinterpret_cast<NS::UInteger>(pointer)) || !aligned("length", length))
         return nullptr;
-    BufferState* state = new_state(static_cast<std::byte*>(const_cast<void*>(pointer)), length, options);
+    DeviceState& device = device_of(this);
+    if (!device.add_host_memory(const_cast<void*>(pointer), length))
+        return nullptr;
+    BufferState* state = new_state(device, static_cast<std::byte*>(const_cast<void*>(pointer)), length, options);
     state->owns_memory = false;
+    state->is_host_memory = true;
     state->deallocator = deallocator;
     return public_of<Buffer>(state);
 }
@@ -165,7 +125,7 @@ CPUCacheMode Resource::cpuCacheMode() const {
     return static_cast<CPUCacheMode>(state(this).options & 15);
 }
 Device* Resource::device() const {
-    return device_pointer();
+    return public_of<Device>(&state(this).device);
 }
 HazardTrackingMode Resource::hazardTrackingMode() const {
     const auto mode = state(this).options >> 8 & 3;

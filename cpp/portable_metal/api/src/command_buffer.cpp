@@ -1,6 +1,7 @@
 // MTL::CommandQueue and MTL::CommandBuffer.
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "Metal/MetalkiExtensions.hpp"
 #include "commands.hpp"
@@ -87,23 +88,34 @@ void encode_event(CommandBufferState& buffer, Command::Kind kind, const MTL::Eve
 } // namespace
 
 void CommandStorage::next_block() {
-    if (blocks_used == blocks.size())
-        blocks.push_back(std::make_unique_for_overwrite<std::byte[]>(block_size));
-    cursor = blocks[blocks_used++].get();
+    if (blocks_used == blocks.size()) {
+        blocks.push_back(nullptr);
+        blocks.back() = device.allocate(block_size, MTL::StorageModeShared);
+        if (!blocks.back()) {
+            blocks.pop_back();
+            throw std::bad_alloc();
+        }
+    }
+    cursor = blocks[blocks_used++];
     block_end = cursor + block_size;
+}
+
+void CommandStorage::keep_blocks(std::size_t count) {
+    for (; blocks.size() > count; blocks.pop_back())
+        device.deallocate(blocks.back(), block_size, MTL::StorageModeShared);
 }
 
 void CommandStorage::clear() {
     commands.clear();
     arguments.clear();
+    lengths.clear();
     threadgroup_arguments.clear();
     for (const ObjectState* object : retained)
         object->release();
     retained.clear();
     blocks_used = 0;
     cursor = block_end = nullptr;
-    if (blocks.size() > most_spare_blocks)
-        blocks.resize(most_spare_blocks);
+    keep_blocks(most_spare_blocks);
 }
 
 CommandBufferState::CommandBufferState(QueueState& owner, bool retains)
@@ -112,7 +124,7 @@ CommandBufferState::CommandBufferState(QueueState& owner, bool retains)
     use_log_state(owner.log_state);
     std::lock_guard lock(owner.mutex);
     if (owner.spare.empty()) {
-        storage = std::make_unique<CommandStorage>();
+        storage = std::make_unique<CommandStorage>(owner.device);
     } else {
         storage = std::move(owner.spare.back());
         owner.spare.pop_back();
@@ -146,6 +158,10 @@ void CommandBufferState::use_log_state(const Reference<LogStateState>& state) {
     log.configure(state->capacity, static_cast<compiler::LogTarget>(std::max<NS::Integer>(state->level, 1)));
 }
 
+QueueState::QueueState(DeviceState& device) : device(device) {
+    device_queue = device.make_queue(*this);
+}
+
 QueueState::~QueueState() = default;
 
 } // namespace metalki::api
@@ -160,7 +176,7 @@ CommandQueue* Device::newCommandQueue() {
 CommandQueue* Device::newCommandQueue(NS::UInteger maxCommandBufferCount) {
     if (!require(maxCommandBufferCount > 0, "MTL::Device::newCommandQueue", "maxCommandBufferCount is 0"))
         return nullptr;
-    auto* state = new QueueState;
+    auto* state = new QueueState(device_of(this));
     state->limit = maxCommandBufferCount;
     return public_of<CommandQueue>(state);
 }
@@ -207,7 +223,7 @@ CommandBuffer* CommandQueue::commandBufferWithUnretainedReferences() {
     return new_buffer(this, false);
 }
 Device* CommandQueue::device() const {
-    return device_pointer();
+    return public_of<Device>(&queue_of(this).device);
 }
 void CommandQueue::insertDebugCaptureBoundary() {}
 NS::String* CommandQueue::label() const {
@@ -285,7 +301,7 @@ CommandQueue* CommandBuffer::commandQueue() const {
     return public_of<CommandQueue>(buffer_of(this).queue.get());
 }
 Device* CommandBuffer::device() const {
-    return device_pointer();
+    return public_of<Device>(&buffer_of(this).queue->device);
 }
 
 void CommandBuffer::enqueue() {

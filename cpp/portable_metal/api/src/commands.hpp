@@ -5,7 +5,10 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "cpu/executor.hpp"
+#include "cpu/message_log.hpp"
 #include "device.hpp"
+#include "device_queue.hpp"
 #include "fifo.hpp"
 #include "log_state.hpp"
 #include "texture.hpp"
@@ -23,7 +26,7 @@ struct Command {
     std::uint32_t argument_count = 0, first_argument = 0;
     std::uint32_t threadgroup_count = 0, first_threadgroup = 0;
     compiler::Uint3 grid{}, threadgroup{};
-    const compiler::KernelCode* code = nullptr;
+    const PipelineState* pipeline = nullptr;
     EventState* event = nullptr;
     const void* source = nullptr; // copies; the indirect arguments
     void* destination = nullptr;
@@ -33,11 +36,18 @@ struct Command {
 
 // Memory of encoded commands; recycled from one command buffer to the next.
 struct CommandStorage {
+    explicit CommandStorage(DeviceState& device) : device(device) {}
+    ~CommandStorage() { keep_blocks(0); }
+    CommandStorage(const CommandStorage&) = delete;
+    CommandStorage& operator=(const CommandStorage&) = delete;
+
+    DeviceState& device;
     std::vector<Command> commands;
     std::vector<void*> arguments;
+    std::vector<std::uint32_t> lengths; // by argument, for queues with a DeviceQueue: of those given as bytes; 0: an address
     std::vector<cpu::ThreadgroupArgument> threadgroup_arguments;
     std::vector<const ObjectState*> retained;
-    std::vector<std::unique_ptr<std::byte[]>> blocks; // bytes of setBytes, in blocks that never move
+    std::vector<std::byte*> blocks; // bytes of setBytes, in blocks of the device that never move
     std::size_t blocks_used = 0;
     std::byte *cursor = nullptr, *block_end = nullptr; // what is free of the block in use
 
@@ -49,6 +59,7 @@ struct CommandStorage {
         return std::exchange(cursor, cursor + size);
     }
     void next_block();
+    void keep_blocks(std::size_t count);
     void clear(); // releases what it retained
 };
 
@@ -130,12 +141,26 @@ public:
     double start = 0, end = 0;
     int debug_groups = 0;
     Reference<StringState> label;
+    std::unique_ptr<DeviceRun> device_run; // while a device has the buffer
+};
+
+// A point that a queue's device will come to, and what happens then.
+struct Flight {
+    CommandBufferState* buffer = nullptr;
+    EventState* event = nullptr; // gets `value`
+    std::uint64_t value = 0;
+    bool completes = false;             // the buffer, which is retained
+    std::shared_ptr<DevicePoint> point; // null: there is nothing to wait for
 };
 
 class QueueState final : public ObjectState {
 public:
+    explicit QueueState(DeviceState& device);
     const char* class_name() const override { return "MTL::CommandQueue"; }
     ~QueueState() override;
+
+    DeviceState& device;
+    std::unique_ptr<DeviceQueue> device_queue; // null: the scheduler's threads run the commands
 
     enum class Phase { idle, ready, running, parked };
     std::mutex mutex;
@@ -143,6 +168,10 @@ public:
     Fifo<CommandBufferState*> buffers;   // enqueued order; committed ones are retained
     Fifo<CommandBufferState*> completed; // wait for their handlers
     bool running_handlers = false;
+    Fifo<Flight> flights;                                   // what the device has, in order
+    bool watched = false;                                   // by the thread that completes flights
+    std::mutex completing;                                  // held by who completes flights
+    std::atomic<std::int64_t> next_look{0}, front_since{0}; // at the driver; of the first flight: nanoseconds
     NS::UInteger limit = 64;
     Reference<LogStateState> log_state;
     std::atomic<int> priority{0};
@@ -153,23 +182,30 @@ public:
 
 class EventState final : public ObjectState {
 public:
-    explicit EventState(bool shared) : shared(shared) {}
+    EventState(DeviceState& device, bool shared) : device(device), shared(shared) {}
     const char* class_name() const override { return shared ? "MTL::SharedEvent" : "MTL::Event"; }
     // Raises the value and lets everything that waits for it go on.
     void signal(std::uint64_t value);
-    // True when the value is there already; otherwise the queue is resumed later.
+    // True when the value is there already; otherwise the queue is resumed later: when it is there, or, for queues of
+    // devices, when a device will signal it.
     bool reached_or_wait(std::uint64_t value, QueueState& queue);
+    // A device will signal the value when it comes to the point.
+    void announce(std::uint64_t value, std::shared_ptr<DevicePoint> point);
+    // Where a device will have signalled the value or a higher one; null: none is known.
+    std::shared_ptr<DevicePoint> announced(std::uint64_t value);
 
     struct Listener {
         std::uint64_t value;
         MTL::SharedEventNotificationFunction function;
     };
+    DeviceState& device;
     const bool shared;
     std::atomic<std::uint64_t> value{0};
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<std::pair<std::uint64_t, Reference<QueueState>>> waiting;
     std::vector<Listener> listeners;
+    std::vector<std::pair<std::uint64_t, std::shared_ptr<DevicePoint>>> announcements; // by rising value
     Reference<StringState> label;
 };
 
@@ -182,5 +218,17 @@ void resume(QueueState& queue); // an event that the parked queue waited for is 
 void wake_if_runnable(QueueState& queue);
 void cancel(QueueState& queue);
 bool forked_after_use();
+
+// Devices that work by themselves.
+// Hands the buffer's commands over from next_command on. False when the queue now waits for an event.
+bool hand_over(CommandBufferState& buffer);
+// Completes what the device has finished. Does nothing while another thread does that.
+void complete_flights(QueueState& queue);
+// Gives a completed buffer to its handlers, or finishes it. The queue's mutex is held; false: call finish() without it.
+bool pass_to_handlers(QueueState& queue, Reference<CommandBufferState>& buffer);
+void run_handlers(QueueState& queue);
+void finish(CommandBufferState& buffer);
+void set_result(CommandBufferState& buffer);
+double seconds_now();
 
 } // namespace metalki::api

@@ -6,11 +6,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "Metal/Metal.hpp"
 #include "compiler/compiler.hpp"
-#include "cpu/executor.hpp"
 #include "object.hpp"
 #include "string.hpp"
 
@@ -19,27 +19,77 @@ namespace metalki::api {
 constexpr NS::UInteger buffer_slots = 31;
 constexpr NS::UInteger max_set_bytes = 4096;
 
-class DeviceState final : public ObjectState {
-public:
-    const char* class_name() const override { return "MTL::Device"; }
-    std::atomic<std::uint64_t> allocated{0};
-    std::atomic<std::uint64_t> promised{0}; // of that, what is memory of ours
-
-    // Counts memory before it is had. False: the machine would not have it once it is touched.
-    bool promise(std::uint64_t length);
-    void give_back(std::uint64_t length) { promised.fetch_sub(length, std::memory_order_relaxed); }
+struct DeviceFacts {
+    std::string name;
+    std::uint64_t registry_id = 0;
+    std::uint64_t max_buffer_length = 0, working_set = 0; // bytes
+    std::uint32_t max_threads_per_threadgroup = 0, max_threadgroup_memory = 0;
+    unsigned cores = 0;
+    bool has_unified_memory = false;
 };
-// The one device; lives as long as the process.
+
+// The code of one specialised kernel for one device.
+struct DeviceCode {
+    virtual ~DeviceCode() = default;
+
+    compiler::FunctionInfo function;
+    std::size_t static_threadgroup_memory = 0; // bytes
+    std::uint32_t max_threads = 0;             // of a threadgroup
+    std::uint32_t preferred_threads = 0; // of a threadgroup, where the device knows better than any caller; 0: it does not
+    bool prints = false;
+    const compiler::KernelCode* for_cpu = nullptr; // set on the CPU
+};
+
+class BufferState;
+class DeviceQueue;
+class QueueState;
+
+// What differs from device to device. Devices live as long as the process.
+class DeviceState : public ObjectState {
+public:
+    explicit DeviceState(DeviceFacts facts) : facts_(std::move(facts)) {}
+    const char* class_name() const override { return "MTL::Device"; }
+    const DeviceFacts& facts() const { return facts_; }
+
+    // Zeroed memory, for kernels and, unless it is private, for the host; null when there is not enough.
+    virtual std::byte* allocate(std::size_t length, MTL::StorageMode storage) = 0;
+    virtual void deallocate(std::byte* address, std::size_t length, MTL::StorageMode storage) = 0;
+    // Whole pages of the caller's. False: the device cannot reach them.
+    virtual bool add_host_memory(void* address, std::size_t length) = 0;
+    virtual void remove_host_memory(void* address) = 0;
+    // To be told of private buffers: those that a fault takes are marked as lost.
+    virtual void track(BufferState&) {}
+    virtual void forget(BufferState&) {}
+
+    // Throws CompileError, SpecializationError or std::runtime_error.
+    virtual std::shared_ptr<const DeviceCode> make_code(const compiler::Library& library, const std::string& function,
+                                                        std::span<const compiler::ConstantValue> constants) = 0;
+    // What runs the commands of a queue; null: the scheduler's threads do.
+    virtual std::unique_ptr<DeviceQueue> make_queue(QueueState& queue) = 0;
+
+    std::atomic<std::uint64_t> allocated{0}; // bytes of buffers
+
+private:
+    const DeviceFacts facts_;
+};
+
+// The CPU first, then the GPUs.
+std::span<DeviceState* const> all_devices();
 DeviceState& cpu_device();
-inline MTL::Device* device_pointer() {
-    return public_of<MTL::Device>(&cpu_device());
+// Counts host memory before it is had. False: the machine would not have it once it is touched.
+bool promise_host_memory(std::uint64_t length);
+void give_back_host_memory(std::uint64_t length);
+inline DeviceState& device_of(const MTL::Device* device) {
+    return state_of<DeviceState>(device);
 }
 
 // What buffers and textures have in common.
 class ResourceState : public ObjectState {
 public:
+    explicit ResourceState(DeviceState& device) : device(device) {}
     MTL::StorageMode storage() const { return static_cast<MTL::StorageMode>(options >> 4 & 15); }
 
+    DeviceState& device;
     std::size_t length = 0; // bytes
     MTL::ResourceOptions options = 0;
     Reference<StringState> label;
@@ -49,11 +99,12 @@ public:
 
 class BufferState final : public ResourceState {
 public:
+    using ResourceState::ResourceState;
     const char* class_name() const override { return "MTL::Buffer"; }
     ~BufferState() override;
 
-    std::byte* address = nullptr;
-    bool owns_memory = true;
+    std::byte* address = nullptr; // for kernels, and for the host unless the storage is private; null: a fault took the memory
+    bool owns_memory = true, is_host_memory = false; // the latter: pages of the caller, which the device was told of
     std::function<void(void*, NS::UInteger)> deallocator;
 };
 
@@ -66,7 +117,9 @@ public:
 
 class LibraryState final : public ObjectState {
 public:
+    explicit LibraryState(DeviceState& device) : device(device) {}
     const char* class_name() const override { return "MTL::Library"; }
+    DeviceState& device;
     std::shared_ptr<const compiler::Library> code;
     Reference<StringState> label;
     MTL::LibraryType type = MTL::LibraryTypeExecutable;
@@ -78,7 +131,7 @@ public:
     Reference<LibraryState> library;
     std::string name;
     std::vector<compiler::ConstantValue> constants;
-    std::shared_ptr<const compiler::KernelCode> code; // set when constants were given
+    std::shared_ptr<const DeviceCode> code; // set when constants were given
     Reference<StringState> label;
 };
 
@@ -105,10 +158,12 @@ struct ArgumentPlan {
 
 class PipelineState final : public ObjectState {
 public:
+    explicit PipelineState(DeviceState& device) : device(device) {}
     const char* class_name() const override { return "MTL::ComputePipelineState"; }
-    std::shared_ptr<const compiler::KernelCode> code;
+    DeviceState& device;
+    std::shared_ptr<const DeviceCode> code;
     std::vector<ArgumentPlan> plan;
-    NS::UInteger max_threads = cpu::max_threads_per_threadgroup;
+    NS::UInteger max_threads = 0;
     Reference<StringState> label;
 };
 

@@ -72,10 +72,11 @@ std::byte* stored_bytes(EncoderState& encoder, const ArgumentPlan& plan, std::si
 bool store_threadgroup_length(EncoderState& encoder, const ArgumentPlan& plan, std::size_t position, const Argument& argument,
                               Totals& totals) {
     const std::size_t length = argument.length;
-    if (length == 0 || length % 16 != 0 || length > cpu::max_threadgroup_memory) {
+    const std::size_t limit = encoder.pipeline->device.facts().max_threadgroup_memory;
+    if (length == 0 || length % 16 != 0 || length > limit) {
         refuse(*encoder.pipeline, position,
                std::to_string(length) + " bytes of threadgroup memory were given; a positive multiple of 16 up to " +
-                   std::to_string(cpu::max_threadgroup_memory) + " is expected");
+                   std::to_string(limit) + " is expected");
         return false;
     }
     totals.threadgroup_memory += length;
@@ -121,13 +122,14 @@ void encode(EncoderState& encoder, std::span<const Argument> arguments, MTL::Siz
     for (std::size_t i = 0; i < arguments.size(); ++i)
         if (!store(encoder, pipeline.plan[i], i, arguments[i], totals, slots[i]))
             return give_up();
-    if (!require(totals.threadgroup_memory <= cpu::max_threadgroup_memory, call, [&] {
+    const std::size_t limit = pipeline.device.facts().max_threadgroup_memory;
+    if (!require(totals.threadgroup_memory <= limit, call, [&] {
             return "threadgroup memory of " + std::to_string(totals.threadgroup_memory) + " bytes is over the limit of " +
-                   std::to_string(cpu::max_threadgroup_memory);
+                   std::to_string(limit);
         }))
         return give_up();
     Command& command = storage.commands.emplace_back(Command::Kind::dispatch);
-    command.code = pipeline.code.get();
+    command.pipeline = &pipeline;
     command.grid = uint3(grid);
     command.threadgroup = uint3(threadgroup);
     command.first_argument = static_cast<std::uint32_t>(first);

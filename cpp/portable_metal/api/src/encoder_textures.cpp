@@ -85,8 +85,8 @@ BoundArgument bound_texture_or_sampler(const EncoderState& encoder, const Argume
         const auto& sampler = encoder.textures->samplers[plan.index];
         return {const_cast<void*>(sampler.state), sampler.bits};
     }
-    const auto& descriptor = encoder.textures->textures[plan.index]->descriptor;
-    return {const_cast<compiler::TextureDescriptor*>(&descriptor), reinterpret_cast<std::uintptr_t>(&descriptor)};
+    std::byte* descriptor = encoder.textures->textures[plan.index]->descriptor_memory->address;
+    return {descriptor, reinterpret_cast<std::uintptr_t>(descriptor)};
 }
 
 } // namespace metalki::api

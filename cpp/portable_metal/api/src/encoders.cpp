@@ -78,9 +78,9 @@ bool check_arguments(const EncoderState& encoder, const char* call) {
             return false;
         memory += length;
     }
-    return require(memory <= cpu::max_threadgroup_memory, call, [&] {
-        return "threadgroup memory of " + text(memory) + " bytes is over the limit of " + text(cpu::max_threadgroup_memory);
-    });
+    const std::size_t limit = encoder.pipeline->device.facts().max_threadgroup_memory;
+    return require(memory <= limit, call,
+                   [&] { return "threadgroup memory of " + text(memory) + " bytes is over the limit of " + text(limit); });
 }
 
 bool check_threadgroup(const EncoderState& encoder, MTL::Size size, const char* call) {
@@ -102,7 +102,7 @@ Command& encode_dispatch(EncoderState& encoder, Command::Kind kind, MTL::Size gr
     CommandStorage& storage = *encoder.buffer->storage;
     const PipelineState& pipeline = *encoder.pipeline;
     Command command{kind};
-    command.code = pipeline.code.get();
+    command.pipeline = &pipeline;
     command.grid = uint3(grid);
     command.threadgroup = uint3(threadgroup);
     command.first_argument = static_cast<std::uint32_t>(storage.arguments.size());
@@ -175,7 +175,7 @@ namespace MTL {
 using namespace metalki::api;
 
 Device* CommandEncoder::device() const {
-    return device_pointer();
+    return public_of<Device>(&encoder_of(this).buffer->queue->device);
 }
 void CommandEncoder::endEncoding() {
     constexpr const char* call = "MTL::CommandEncoder::endEncoding";
@@ -281,7 +281,7 @@ void ComputeCommandEncoder::setBytes(const void* bytes, NS::UInteger length, NS:
 void ComputeCommandEncoder::setThreadgroupMemoryLength(NS::UInteger length, NS::UInteger index) {
     constexpr const char* call = "MTL::ComputeCommandEncoder::setThreadgroupMemoryLength";
     auto& encoder = encoder_of(this);
-    const NS::UInteger limit = metalki::cpu::max_threadgroup_memory;
+    const NS::UInteger limit = encoder.buffer->queue->device.facts().max_threadgroup_memory;
     if (open(encoder, call) && valid_index(index, call) &&
         require(length % 16 == 0, call, [&] { return "length " + text(length) + " is not a multiple of 16"; }) &&
         require(length <= limit, call, [&] { return "length " + text(length) + " is over the limit of " + text(limit); }))

@@ -11,7 +11,9 @@ namespace {
 
 class FenceState final : public ObjectState {
 public:
+    explicit FenceState(DeviceState& device) : device(device) {}
     const char* class_name() const override { return "MTL::Fence"; }
+    DeviceState& device;
     Reference<StringState> label;
 };
 
@@ -52,6 +54,7 @@ void EventState::signal(std::uint64_t new_value) {
             std::stable_partition(listeners.begin(), listeners.end(), [&](const auto& l) { return l.value > new_value; });
         std::move(heard, listeners.end(), std::back_inserter(called));
         listeners.erase(heard, listeners.end());
+        std::erase_if(announcements, [&](const auto& a) { return a.first <= new_value; });
         changed.notify_all();
     }
     for (auto& [needed, queue] : resumed)
@@ -67,8 +70,35 @@ bool EventState::reached_or_wait(std::uint64_t needed, QueueState& queue) {
     std::lock_guard lock(mutex);
     if (value.load(std::memory_order_relaxed) >= needed)
         return true;
-    waiting.emplace_back(needed, Reference<QueueState>::share(&queue));
-    return false;
+    const bool is_announced = queue.device_queue && !announcements.empty() && announcements.back().first >= needed;
+    if (!is_announced)
+        waiting.emplace_back(needed, Reference<QueueState>::share(&queue));
+    return is_announced;
+}
+
+void EventState::announce(std::uint64_t new_value, std::shared_ptr<DevicePoint> point) {
+    std::vector<Reference<QueueState>> resumed;
+    {
+        std::lock_guard lock(mutex);
+        if (!announcements.empty() && announcements.back().first >= new_value)
+            return;
+        announcements.emplace_back(new_value, std::move(point));
+        const auto due = std::stable_partition(waiting.begin(), waiting.end(),
+                                               [&](const auto& w) { return w.first > new_value || !w.second->device_queue; });
+        for (auto it = due; it != waiting.end(); ++it)
+            resumed.push_back(std::move(it->second));
+        waiting.erase(due, waiting.end());
+    }
+    for (auto& queue : resumed)
+        resume(*queue);
+}
+
+std::shared_ptr<DevicePoint> EventState::announced(std::uint64_t needed) {
+    std::lock_guard lock(mutex);
+    for (const auto& [there, point] : announcements)
+        if (there >= needed)
+            return point;
+    return nullptr;
 }
 
 } // namespace metalki::api
@@ -78,17 +108,17 @@ namespace MTL {
 using namespace metalki::api;
 
 Event* Device::newEvent() {
-    return public_of<Event>(new EventState(false));
+    return public_of<Event>(new EventState(device_of(this), false));
 }
 SharedEvent* Device::newSharedEvent() {
-    return public_of<SharedEvent>(new EventState(true));
+    return public_of<SharedEvent>(new EventState(device_of(this), true));
 }
 Fence* Device::newFence() {
-    return public_of<Fence>(new FenceState);
+    return public_of<Fence>(new FenceState(device_of(this)));
 }
 
 MTL::Device* Event::device() const {
-    return device_pointer();
+    return public_of<Device>(&event_of(this).device);
 }
 NS::String* Event::label() const {
     return autoreleased<NS::String>(event_of(this).label);
@@ -151,7 +181,7 @@ bool SharedEvent::waitUntilSignaledValue(std::uint64_t value, std::uint64_t mill
 }
 
 MTL::Device* Fence::device() const {
-    return device_pointer();
+    return public_of<Device>(&state_of<FenceState>(this).device);
 }
 NS::String* Fence::label() const {
     return autoreleased<NS::String>(state_of<FenceState>(this).label);

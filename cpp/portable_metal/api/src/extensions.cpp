@@ -7,8 +7,8 @@ namespace MTL::Portable {
 
 using namespace metalki::api;
 
-unsigned usableCores(const Device*) {
-    return metalki::cpu::usable_cores();
+unsigned usableCores(const Device* device) {
+    return device_of(device).facts().cores;
 }
 
 std::string compilerVersion() {

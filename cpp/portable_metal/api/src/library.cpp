@@ -206,7 +206,7 @@ Library* Portable::newLibrary(Device* device, const NS::String* source, const Co
         *error = nullptr;
     if (!require(source, "MTL::Device::newLibrary", "source is null"))
         return nullptr;
-    auto state = Reference<LibraryState>::adopt(new LibraryState);
+    auto state = Reference<LibraryState>::adopt(new LibraryState(device_of(device)));
     try {
         compiler::Options own = compiler_options(options);
         own.headers = includes.headers;
@@ -241,7 +241,7 @@ void Device::newLibrary(const NS::String* pSource, const CompileOptions* pOption
 }
 
 Device* Library::device() const {
-    return device_pointer();
+    return public_of<Device>(&state_of<LibraryState>(this).device);
 }
 NS::Array* Library::functionNames() const {
     std::vector<Reference<ObjectState>> names;
@@ -287,7 +287,7 @@ Function* Library::newFunction(const NS::String* name, const FunctionConstantVal
     auto state = Reference<FunctionState>::adopt(new_function(library, text_of(name)));
     state->constants = values;
     try {
-        state->code = library.code->make_kernel(state->name, values, metalki::cpu::runtime_symbols());
+        state->code = library.device.make_code(*library.code, state->name, values);
         return public_of<Function>(state.hand_out());
     } catch (const compiler::CompileError& problem) {
         set_error(error, LibraryErrorDomain, LibraryErrorCompileFailure, problem.what(), problem.diagnostics());
@@ -306,7 +306,7 @@ void Library::newFunction(const NS::String* pFunctionName, const FunctionConstan
 }
 
 Device* Function::device() const {
-    return device_pointer();
+    return public_of<Device>(&state_of<FunctionState>(this).library->device);
 }
 NS::Dictionary* Function::functionConstantsDictionary() const {
     const auto& state = state_of<FunctionState>(this);

@@ -1,6 +1,7 @@
 // MTL::ComputePipelineState, its descriptor, and newComputePipelineState.
 #include "Metal/MetalkiValidation.hpp"
 #include "collections.hpp"
+#include "device.hpp"
 #include "texture.hpp"
 #include "validation.hpp"
 
@@ -10,7 +11,7 @@ namespace {
 class ReflectionState final : public ObjectState {
 public:
     const char* class_name() const override { return "MTL::ComputePipelineReflection"; }
-    std::shared_ptr<const compiler::KernelCode> code;
+    std::shared_ptr<const DeviceCode> code;
 };
 
 class DescriptorState final : public ObjectState {
@@ -68,16 +69,17 @@ void check_indices(const compiler::FunctionInfo& function) {
                 std::to_string(argument.index) + "; the highest is " + std::to_string(highest_index(argument.kind)));
 }
 
-PipelineState* new_pipeline(const FunctionState& function) {
-    auto code = function.code ? function.code
-                              : function.library->code->make_kernel(function.name, function.constants, cpu::runtime_symbols());
+PipelineState* new_pipeline(DeviceState& device, const FunctionState& function) {
+    auto code = function.code ? function.code : device.make_code(*function.library->code, function.name, function.constants);
     check_indices(code->function);
-    if (code->static_threadgroup_memory > cpu::max_threadgroup_memory)
+    const std::uint32_t limit = device.facts().max_threadgroup_memory;
+    if (code->static_threadgroup_memory > limit)
         throw std::runtime_error("function \"" + function.name + "\" declares " +
                                  std::to_string(code->static_threadgroup_memory) +
-                                 " bytes of threadgroup memory; the limit is " + std::to_string(cpu::max_threadgroup_memory));
-    auto* state = new PipelineState;
+                                 " bytes of threadgroup memory; the limit is " + std::to_string(limit));
+    auto* state = new PipelineState(device);
     state->plan = plan_arguments(code->function);
+    state->max_threads = code->max_threads;
     if (code->function.max_total_threads)
         state->max_threads = std::min<NS::UInteger>(state->max_threads, code->function.max_total_threads);
     state->code = std::move(code);
@@ -101,10 +103,14 @@ ComputePipelineState* Device::newComputePipelineState(const Function* computeFun
                                                       NS::Error** error) {
     if (error)
         *error = nullptr;
-    if (!require(computeFunction, "MTL::Device::newComputePipelineState", "computeFunction is null"))
+    constexpr const char* call = "MTL::Device::newComputePipelineState";
+    if (!require(computeFunction, call, "computeFunction is null"))
+        return nullptr;
+    const auto& function = state_of<FunctionState>(computeFunction);
+    if (!require(&function.library->device == &device_of(this), call, "computeFunction belongs to another device"))
         return nullptr;
     try {
-        PipelineState* state = new_pipeline(state_of<FunctionState>(computeFunction));
+        PipelineState* state = new_pipeline(device_of(this), function);
         // metal-cpp passes this result through a pointer to const.
         if (reflection)
             *const_cast<AutoreleasedComputePipelineReflection*>(reflection) =
@@ -123,8 +129,10 @@ ComputePipelineState* Device::newComputePipelineState(const ComputePipelineDescr
                                                       NS::Error** error) {
     constexpr const char* call = "MTL::Device::newComputePipelineState";
     if (!require(descriptor, call, "descriptor is null") ||
-        !require(values(descriptor).max_threads <= metalki::cpu::max_threads_per_threadgroup, call,
-                 "maxTotalThreadsPerThreadgroup is over 1024"))
+        !require(values(descriptor).max_threads <= device_of(this).facts().max_threads_per_threadgroup, call, [&] {
+            return "maxTotalThreadsPerThreadgroup is over " +
+                   std::to_string(device_of(this).facts().max_threads_per_threadgroup);
+        }))
         return nullptr;
     const auto& own = values(descriptor);
     auto* result = newComputePipelineState(public_of<Function>(own.function.get()), options, reflection, error);
@@ -168,7 +176,7 @@ NS::Array* ComputePipelineReflection::bindings() const {
 }
 
 Device* ComputePipelineState::device() const {
-    return device_pointer();
+    return public_of<Device>(&pipeline(this).device);
 }
 NS::String* ComputePipelineState::label() const {
     return autoreleased<NS::String>(pipeline(this).label);

@@ -97,7 +97,7 @@ SamplerState* Device::newSamplerState(const SamplerDescriptor* descriptor) {
         return nullptr;
     namespace bits = metalki::compiler::sampler_bits;
     const auto field = [](std::uint64_t value, unsigned lowest) { return value << lowest; };
-    auto* state = new SamplerObjectState;
+    auto* state = new SamplerObjectState(device_of(this));
     state->sampler.bits = field(v.min_filter, bits::min_filter) | field(v.mag_filter, bits::mag_filter) |
                           field(v.mip_filter, bits::mip_filter) | field(v.s, bits::s_address) | field(v.t, bits::t_address) |
                           field(v.r, bits::r_address) | field(v.normalized ? 0 : 1, bits::pixel_coordinates) |
@@ -109,7 +109,7 @@ SamplerState* Device::newSamplerState(const SamplerDescriptor* descriptor) {
 }
 
 Device* SamplerState::device() const {
-    return device_pointer();
+    return public_of<Device>(&state_of<SamplerObjectState>(this).device);
 }
 ResourceID SamplerState::gpuResourceID() const {
     return {state_of<SamplerObjectState>(this).sampler.bits};

@@ -50,9 +50,13 @@ cpu::Executor& executor() {
     return *instance;
 }
 
-double now() {
+} // namespace
+
+double seconds_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+namespace {
 
 using Clock = std::chrono::steady_clock;
 
@@ -97,7 +101,7 @@ void call_handler(const MTL::HandlerFunction& handler, CommandBufferState& buffe
 void run_dispatch(CommandBufferState& buffer, const Command& command) {
     const CommandStorage& storage = *buffer.storage;
     cpu::Dispatch dispatch;
-    dispatch.code = command.code;
+    dispatch.code = command.pipeline->code->for_cpu;
     dispatch.arguments = {storage.arguments.data() + command.first_argument, command.argument_count};
     dispatch.threadgroup_arguments = {storage.threadgroup_arguments.data() + command.first_threadgroup,
                                       command.threadgroup_count};
@@ -169,7 +173,7 @@ void start(CommandBufferState& buffer) {
     if (buffer.scheduled)
         return;
     buffer.scheduled = true;
-    buffer.start = now();
+    buffer.start = seconds_now();
     buffer.set_status(MTL::CommandBufferStatusScheduled);
     buffer.scheduled_handlers.for_each([&](const auto& handler) { call_handler(handler, buffer); });
 }
@@ -197,8 +201,11 @@ MTL::CommandBufferError error_code(const std::string& message) {
     return MTL::CommandBufferErrorInternal;
 }
 
+} // namespace
+
 void set_result(CommandBufferState& buffer) {
-    buffer.end = now();
+    if (!buffer.queue->device_queue)
+        buffer.end = seconds_now();
     if (!buffer.fault.empty())
         buffer.error = make_error(MTL::CommandBufferErrorDomain, error_code(buffer.fault), buffer.fault);
     buffer.set_status(buffer.error ? MTL::CommandBufferStatusError : MTL::CommandBufferStatusCompleted);
@@ -207,6 +214,16 @@ void set_result(CommandBufferState& buffer) {
 void finish(CommandBufferState& buffer) {
     buffer.finished.store(true, std::memory_order_release);
     buffer.finished.notify_all();
+}
+
+bool pass_to_handlers(QueueState& queue, Reference<CommandBufferState>& buffer) {
+    if (queue.spare.size() < most_spare_storages)
+        queue.spare.push_back(std::move(buffer->storage));
+    const bool handlers =
+        !buffer->completed_handlers.empty() || !buffer->log.is_empty() || !queue.completed.empty() || queue.running_handlers;
+    if (handlers)
+        queue.completed.push_back(buffer.hand_out());
+    return handlers;
 }
 
 // One thread at a time, so that handlers of a queue run in order of completion.
@@ -234,6 +251,8 @@ void run_handlers(QueueState& queue) {
     in_completed_handler = outer;
     queue.running_handlers = false;
 }
+
+namespace {
 
 CommandBufferState* runnable_head(const QueueState& queue) {
     return !queue.buffers.empty() && queue.buffers.front()->committed ? queue.buffers.front() : nullptr;
@@ -283,6 +302,12 @@ void run_owned(QueueState& queue, const CommandBufferState* until) {
                 break;
             }
         }
+        if (queue.device_queue) {
+            start(*head);
+            if (hand_over(*head))
+                continue;
+            break;
+        }
         if (!execute(*head))
             break;
         auto buffer = Reference<CommandBufferState>::adopt(head);
@@ -293,12 +318,7 @@ void run_owned(QueueState& queue, const CommandBufferState* until) {
         {
             std::lock_guard lock(queue.mutex);
             queue.buffers.pop_front();
-            if (queue.spare.size() < most_spare_storages)
-                queue.spare.push_back(std::move(buffer->storage));
-            handlers = !buffer->completed_handlers.empty() || !buffer->log.is_empty() || !queue.completed.empty() ||
-                       queue.running_handlers;
-            if (handlers)
-                queue.completed.push_back(buffer.hand_out());
+            handlers = pass_to_handlers(queue, buffer);
             more = runnable_head(queue) != nullptr;
             if (handlers || stop)
                 queue.phase = more ? QueueState::Phase::ready : QueueState::Phase::idle;
@@ -421,13 +441,46 @@ void cancel(QueueState& queue) {
             if (!buffer->committed)
                 continue;
             buffer->cancelled.store(true, std::memory_order_relaxed);
-            executor().interrupt(buffer->cancelled);
+            if (!queue.device_queue)
+                executor().interrupt(buffer->cancelled);
         }
         parked = queue.phase == QueueState::Phase::parked;
     }
     if (parked)
         resume(queue);
 }
+
+namespace {
+
+bool is_done(const CommandBufferState& buffer) {
+    return in_completed_handler ? buffer.status.load(std::memory_order_acquire) >= MTL::CommandBufferStatusCompleted
+                                : buffer.finished.load(std::memory_order_acquire);
+}
+
+// Looks at the device by itself: being woken by another thread would take longer than most kernels. False: not until then.
+bool wait_for_device(CommandBufferState& buffer, Clock::time_point until) {
+    constexpr std::chrono::microseconds busy{100}, shortest_nap{20}, longest_nap{500};
+    QueueState& queue = *buffer.queue;
+    const Clock::time_point start = Clock::now();
+    for (auto nap = shortest_nap; !is_done(buffer);) {
+        ScopedPool pool;
+        if (take(queue))
+            run_owned(queue, &buffer);
+        complete_flights(queue);
+        const Clock::time_point now = Clock::now();
+        if (is_done(buffer) || now >= until)
+            break;
+        if (now - start < busy) {
+            std::this_thread::yield();
+            continue;
+        }
+        std::this_thread::sleep_for(nap);
+        nap = std::min(nap + nap / 8, longest_nap);
+    }
+    return is_done(buffer);
+}
+
+} // namespace
 
 bool commit(CommandBufferState& buffer, bool run_here) {
     QueueState& queue = *buffer.queue;
@@ -468,20 +521,25 @@ void commit(CommandBufferState& buffer) {
 }
 
 bool commit_and_run(CommandBufferState& buffer, std::chrono::nanoseconds limit) {
+    if (buffer.queue->device_queue) {
+        const bool for_ever = limit == std::chrono::nanoseconds::max();
+        return commit(buffer, true) || wait_for_device(buffer, for_ever ? Clock::time_point::max() : Clock::now() + limit);
+    }
     return commit(buffer, takes_less_than(buffer, limit));
 }
 
 void wait_completed(CommandBufferState& buffer) {
     QueueState& queue = *buffer.queue;
-    const auto done = [&] {
-        return in_completed_handler ? buffer.status.load(std::memory_order_acquire) >= MTL::CommandBufferStatusCompleted
-                                    : buffer.finished.load(std::memory_order_acquire);
-    };
+    const auto done = [&] { return is_done(buffer); };
     if (done())
         return;
     if (!require(owned_queue != &queue, "MTL::CommandBuffer::waitUntilCompleted",
                  "a scheduled handler cannot wait for its own queue"))
         return;
+    if (queue.device_queue) {
+        wait_for_device(buffer, Clock::time_point::max());
+        return;
+    }
     while (!done() && buffer.status.load(std::memory_order_acquire) < MTL::CommandBufferStatusCompleted && take(queue)) {
         ScopedPool pool;
         run_owned(queue, &buffer);

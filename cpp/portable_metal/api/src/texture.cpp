@@ -256,7 +256,7 @@ Texture* Device::newTexture(const TextureDescriptor* descriptor) {
     const TextureValues& v = values_of(descriptor);
     if (!valid_texture(v, call))
         return nullptr;
-    auto state = Reference<TextureState>::adopt(new TextureState);
+    auto state = Reference<TextureState>::adopt(new TextureState(device_of(this)));
     const NS::UInteger length = lay_out(v, state->descriptor), limit = maxBufferLength();
     if (!require(length <= limit, call,
                  [&] { return "the texture takes " + text(length) + " bytes, the limit is " + text(limit); }))
@@ -269,6 +269,10 @@ Texture* Device::newTexture(const TextureDescriptor* descriptor) {
         auto& base = state->descriptor.levels[level].base;
         base = state->memory->address + reinterpret_cast<std::uintptr_t>(base);
     }
+    Buffer* copy = newBuffer(&state->descriptor, sizeof state->descriptor, ResourceStorageModeShared);
+    if (!copy)
+        return nullptr;
+    state->descriptor_memory = Reference<BufferState>::adopt(&state_of<BufferState>(copy));
     state->type = v.type;
     state->usage = v.usage;
     state->length = length;
@@ -295,7 +299,7 @@ NS::UInteger Texture::depth() const {
     return texture(this).descriptor.depth;
 }
 ResourceID Texture::gpuResourceID() const {
-    return {reinterpret_cast<std::uintptr_t>(&texture(this).descriptor)};
+    return {reinterpret_cast<std::uintptr_t>(texture(this).descriptor_memory->address)};
 }
 NS::UInteger Texture::height() const {
     return texture(this).descriptor.height;

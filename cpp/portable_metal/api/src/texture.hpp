@@ -13,18 +13,22 @@ constexpr NS::UInteger sampler_slots = 16;
 
 class TextureState final : public ResourceState {
 public:
+    using ResourceState::ResourceState;
     const char* class_name() const override { return "MTL::Texture"; }
 
     MTL::TextureType type = MTL::TextureType2D;
     MTL::TextureUsage usage = MTL::TextureUsageShaderRead;
-    compiler::TextureDescriptor descriptor{}; // what kernels are given
-    Reference<BufferState> memory;
+    compiler::TextureDescriptor descriptor{};
+    Reference<BufferState> memory;            // of the texels
+    Reference<BufferState> descriptor_memory; // a copy of the descriptor, for kernels
 };
 
 class SamplerObjectState final : public ObjectState {
 public:
+    explicit SamplerObjectState(DeviceState& device) : device(device) {}
     const char* class_name() const override { return "MTL::SamplerState"; }
 
+    DeviceState& device;
     compiler::SamplerState sampler{};
     Reference<StringState> label;
 };
