@@ -273,3 +273,34 @@ def test_a_launch_allocates_nothing_on_the_python_heap() -> None:
     assert after == before
     assert peak - before < 512  # the loop's own
     mk.synchronize()
+
+
+def test_objects_that_were_never_made_are_refused() -> None:
+    kernel = mk.Kernel("kernel void k(device float* o) { o[0] = 1; }")
+    array, queue = mk.Array.__new__(mk.Array), mk.Queue.__new__(mk.Queue)
+    with pytest.raises(mk.ArgumentError, match=r'argument 0 "o".*__init__'):
+        kernel(array, ndrange=1)
+    with pytest.raises(mk.ArgumentError, match="uses"):
+        kernel(mk.zeros(1), ndrange=1, uses=(array,))
+    with pytest.raises(BufferError):
+        memoryview(array)
+    with pytest.raises(mk.ArgumentError, match="queue"):
+        kernel(mk.zeros(1), ndrange=1, queue=queue)
+    with pytest.raises(mk.ArgumentError, match="synchronize"):
+        mk.synchronize(queue)
+
+
+@pytest.mark.parametrize("name", ["uchar", "ushort", "uint"])
+def test_slices_start_at_any_element(name: str) -> None:
+    kernel = mk.Kernel(
+        "kernel void k(device T* o, constant T* a, device const T* b, uint i [[thread_position_in_grid]])"
+        " { o[i] = a[i] + b[i]; }",
+        options={"macros": {"T": name}},
+    )
+    a = mk.array(np.arange(40, dtype=INTEGERS[name]))
+    for start in range(1, 9):
+        out = mk.zeros(16, a.dtype)
+        kernel(out[start:], a[start:], a[start + 1 :], ndrange=5)
+        expected = np.zeros(16, a.dtype)
+        expected[start : start + 5] = 2 * np.arange(5) + 2 * start + 1
+        np.testing.assert_array_equal(out.numpy(), expected)

@@ -44,21 +44,26 @@ void allocate(ArrayData* self, const Device& device, nb::object dtype, unsigned 
         GilRelease release;
         return device.allocate(bytes, is_private ? Storage::private_ : Storage::shared, label);
     }();
-    new (self) ArrayData{std::make_shared<Memory>(buffer), buffer, ScalarType::none, 1, {}, {}, {}, {}, {}};
+    new (self) ArrayData{buffer, ScalarType::none, std::make_shared<Memory>(buffer), 1, {}, {}, {}, {}, {}};
     set_layout(*self, std::move(dtype), scalar, itemsize, std::move(extents), std::move(format));
 }
 
 void make_view(ArrayData* self, const ArrayData& base, nb::object dtype, unsigned scalar, std::size_t itemsize,
                std::vector<Py_ssize_t> extents, std::string format, std::size_t offset) {
     Buffer range = base.buffer.slice(offset, element_count(extents) * itemsize);
-    new (self) ArrayData{base.memory, range, ScalarType::none, 1, {}, {}, {}, {}, {}};
+    new (self) ArrayData{range, ScalarType::none, base.memory, 1, {}, {}, {}, {}, {}};
     set_layout(*self, std::move(dtype), scalar, itemsize, std::move(extents), std::move(format));
 }
 
 int get_buffer(PyObject* object, Py_buffer* view, int flags) {
     view->obj = nullptr;
     try {
-        ArrayData& a = *nb::inst_ptr<ArrayData>(nb::handle(object));
+        auto* const array = instance_of<ArrayData>(object);
+        if (!array) {
+            PyErr_SetString(PyExc_BufferError, "metalki.Array: it has no memory, as its __init__ has not run");
+            return -1;
+        }
+        ArrayData& a = *array;
         if (a.buffer.storage() != Storage::shared) {
             PyErr_SetString(PyExc_BufferError, "metalki.Array: private storage has no host address; use .numpy() for a copy");
             return -1;

@@ -18,8 +18,10 @@ bool in_event_loop() {
     static PyObject* get_running_loop = nullptr;
     if (!get_running_loop) {
         static PyObject* const name = PyUnicode_InternFromString("asyncio.events");
-        PyObject* module = PyDict_GetItem(PyImport_GetModuleDict(), name);
-        get_running_loop = module ? PyObject_GetAttrString(module, "_get_running_loop") : nullptr;
+        PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+        if (!module)
+            return false;
+        get_running_loop = PyObject_GetAttrString(module, "_get_running_loop");
         if (!get_running_loop) {
             PyErr_Clear(); // the module is half imported
             return false;
@@ -72,13 +74,14 @@ Device current_device() {
     if (PyContextVar_Get(variable, nullptr, &chosen) != 0)
         throw nb::python_error();
     const nb::object owner = nb::steal(chosen);
-    return nb::isinstance<Device>(owner) ? *nb::inst_ptr<Device>(owner) : default_device();
+    const auto* device = instance_of<Device>(owner);
+    return device ? *device : default_device();
 }
 
 // A queue, the calling thread's or task's on the current device for None.
 void synchronize(nb::handle queue) {
-    if (nb::isinstance<Queue>(queue))
-        return wait(*nb::inst_ptr<Queue>(queue));
+    if (const auto* named = instance_of<Queue>(queue))
+        return wait(*named);
     if (!queue.is_none())
         throw ArgumentError(std::string("synchronize: a metalki.Queue is expected, ") + Py_TYPE(queue.ptr())->tp_name +
                             " was given");
@@ -106,9 +109,10 @@ Queue queue_of(nb::handle queue, const Device& device) {
         std::optional<Queue> of_task = task_queue(device);
         return of_task ? *of_task : global_queue(device);
     }
-    if (!nb::isinstance<Queue>(queue))
+    const auto* named = instance_of<Queue>(queue);
+    if (!named)
         throw ArgumentError(std::string("queue: a metalki.Queue is expected, ") + Py_TYPE(queue.ptr())->tp_name + " was given");
-    return *nb::inst_ptr<Queue>(queue);
+    return *named;
 }
 
 void bind_device(nb::module_& m) {
@@ -147,7 +151,11 @@ void bind_device(nb::module_& m) {
         .def(
             "synchronize", [](const Device& d) { wait(d); }, "Waits for all work; raises what the device reported.")
         .def(
-            "__eq__", [](const Device& d, nb::handle o) { return nb::isinstance<Device>(o) && *nb::inst_ptr<Device>(o) == d; },
+            "__eq__",
+            [](const Device& d, nb::handle o) {
+                const auto* other = instance_of<Device>(o);
+                return other && *other == d;
+            },
             nb::arg("other").none())
         .def("__hash__", [](const Device& d) { return static_cast<Py_ssize_t>(d.index()); })
         .def("__repr__", [](const Device& d) {
@@ -175,7 +183,11 @@ void bind_device(nb::module_& m) {
         .def("wait_event", &Queue::wait_event, nb::arg("event"), nb::call_guard<GilRelease>(),
              "Later work of this queue runs after the event; the device waits, not the caller.")
         .def(
-            "__eq__", [](const Queue& q, nb::handle o) { return nb::isinstance<Queue>(o) && *nb::inst_ptr<Queue>(o) == q; },
+            "__eq__",
+            [](const Queue& q, nb::handle o) {
+                const auto* other = instance_of<Queue>(o);
+                return other && *other == q;
+            },
             nb::arg("other").none())
         .def("__hash__", [](const Queue& q) { return reinterpret_cast<std::intptr_t>(q.impl().get()) >> 4; })
         .def("__repr__",

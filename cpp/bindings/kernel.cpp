@@ -125,9 +125,10 @@ void set_uses(const KernelState& state, Options& options, PyObject* value) {
     }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
         PyObject* item = PySequence_Fast_GET_ITEM(items.ptr(), i);
-        if (!nb::isinstance<ArrayData>(nb::handle(item)))
+        const auto* array = instance_of<ArrayData>(item);
+        if (!array)
             refuse(state, "uses takes a tuple of metalki.Array, it holds a " + std::string(Py_TYPE(item)->tp_name));
-        options.uses.push_back(nb::inst_ptr<ArrayData>(nb::handle(item))->buffer);
+        options.uses.push_back(array->buffer);
     }
     options.launch.uses = options.uses;
 }
@@ -158,9 +159,9 @@ void set_option(const KernelState& state, Options& options, PyObject* name, PyOb
         if (options.launch.max_work_group_size == 0)
             refuse(state, "max_work_group_size is at least 1, 0 was given");
     } else if (names.queue.is(name)) {
-        if (!nb::isinstance<Queue>(nb::handle(value)))
+        options.launch.queue = instance_of<Queue>(value);
+        if (!options.launch.queue)
             refuse(state, "queue takes a metalki.Queue, " + text_of(value) + " was given");
-        options.launch.queue = nb::inst_ptr<Queue>(nb::handle(value));
     } else if (names.uses.is(name))
         set_uses(state, options, value);
     else if (names.threads.is(name) || names.groups.is(name))
@@ -172,8 +173,8 @@ void set_option(const KernelState& state, Options& options, PyObject* name, PyOb
 
 std::string argument_names(const KernelState& state) {
     std::string names;
-    for (const ArgumentPlan& plan : state.plans)
-        names += (names.empty() ? "" : ", ") + plan.name;
+    for (const ArgumentInfo& info : state.kernel.arguments())
+        names += (names.empty() ? "" : ", ") + info.name;
     return names;
 }
 
@@ -220,8 +221,8 @@ void launch_values(PyObject* self, PyObject* const* values, std::size_t count, O
     const bool launches_nothing = options.launch.ndrange.given() && options.launch.ndrange.empty();
     Conversions conversions;
     for (std::size_t i = 0; i < count; ++i)
-        if (!encode_directly(state.plans[i], values[i], encoded[i], slots[i]))
-            encode_converted(state.plans[i], self, i, values[i], launches_nothing, encoded[i], conversions);
+        if (!encode_directly(state.kernel, i, state.plans[i], values[i], encoded[i], slots[i])) [[unlikely]]
+            encode_converted(state.kernel, self, i, values[i], launches_nothing, encoded[i], conversions);
     launch(state.kernel, std::span<const ArgumentValue>(encoded, count), options.launch);
     if (conversions.state.is_valid() && PyDict_GET_SIZE(conversions.state.ptr()) != 0) {
         nb::object queue = named_queue || options.task_queue ? nb::cast(*options.launch.queue) : nb::none();
@@ -231,21 +232,22 @@ void launch_values(PyObject* self, PyObject* const* values, std::size_t count, O
 
 void launch_dict(PyObject* self, PyObject* dict, Options& options) {
     KernelState& state = state_of(self);
-    std::vector<PyObject*> values(state.plans.size(), nullptr);
+    const std::span<const ArgumentInfo> infos = state.kernel.arguments();
+    std::vector<PyObject*> values(infos.size(), nullptr);
     PyObject *key, *value;
     Py_ssize_t position = 0;
     while (PyDict_Next(dict, &position, &key, &value)) {
-        auto plan = std::find_if(state.plans.begin(), state.plans.end(), [key](const ArgumentPlan& p) {
-            return PyUnicode_Check(key) && PyUnicode_CompareWithASCIIString(key, p.name.c_str()) == 0;
+        auto info = std::find_if(infos.begin(), infos.end(), [key](const ArgumentInfo& i) {
+            return PyUnicode_Check(key) && PyUnicode_CompareWithASCIIString(key, i.name.c_str()) == 0;
         });
-        if (plan == state.plans.end())
+        if (info == infos.end())
             refuse(state, "it has no argument " + text_of(key) + "; it has " + argument_names(state));
-        values[static_cast<std::size_t>(plan - state.plans.begin())] = value;
+        values[static_cast<std::size_t>(info - infos.begin())] = value;
     }
     for (std::size_t i = 0; i < values.size(); ++i)
         if (!values[i]) {
-            if (state.plans[i].active)
-                refuse(state, "argument \"" + state.plans[i].name + "\" is missing");
+            if (infos[i].active)
+                refuse(state, "argument \"" + infos[i].name + "\" is missing");
             values[i] = Py_None;
         }
     // Conversions run Python code that could change the dict.

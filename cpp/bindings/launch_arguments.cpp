@@ -16,16 +16,42 @@ bool is_one_byte_integer(ScalarType type) {
     return type == ScalarType::int8 || type == ScalarType::uint8;
 }
 
+bool is_struct(const ArgumentInfo& info) {
+    return info.scalar == ScalarType::none && !info.is_pointer_value;
+}
+
 // Whether an array of this element type may stand for what the kernel declares.
-bool matches(const ArgumentPlan& plan, const ArrayData& array) {
-    if (plan.is_struct) {
+bool matches(const ArgumentInfo& info, const ArrayData& array) {
+    if (is_struct(info)) {
         if (array.scalar == ScalarType::none)
-            return plan.nbytes == 0 || array.itemsize == plan.nbytes;
-        return array.itemsize == 1 && (plan.nbytes == 0 || array.buffer.size() % plan.nbytes == 0);
+            return info.nbytes == 0 || array.itemsize == info.nbytes;
+        return array.itemsize == 1 && (info.nbytes == 0 || array.buffer.size() % info.nbytes == 0);
     }
-    if (plan.is_address)
+    if (info.is_pointer_value)
         return array.scalar == ScalarType::uint64;
-    return array.scalar == plan.scalar || (is_one_byte_integer(plan.scalar) && array.itemsize == 1);
+    return array.scalar == info.scalar || (is_one_byte_integer(info.scalar) && array.itemsize == 1);
+}
+
+constexpr std::uint32_t bit_of(ScalarType type) {
+    return 1u << static_cast<unsigned>(type);
+}
+
+// The element types for which matches() does not depend on anything else.
+std::uint32_t matching_types(const ArgumentInfo& info) {
+    if (info.kind != ArgumentKind::buffer || !info.active || is_struct(info))
+        return 0;
+    if (info.is_pointer_value)
+        return bit_of(ScalarType::uint64);
+    if (is_one_byte_integer(info.scalar))
+        return bit_of(ScalarType::bool_) | bit_of(ScalarType::int8) | bit_of(ScalarType::uint8);
+    return bit_of(info.scalar);
+}
+
+// Names kernel and argument in messages.
+std::string description_of(const Kernel& kernel, std::size_t position) {
+    const ArgumentInfo& info = kernel.arguments()[position];
+    return "kernel \"" + kernel.name() + "\", argument " + std::to_string(position) + " \"" + info.name + "\" (" +
+           info.type_name + ")";
 }
 
 // numpy's scalar types: their value follows the object header, which register_numpy_scalars() verifies.
@@ -43,44 +69,12 @@ template <class T> T value_of(PyObject* scalar) {
     return value;
 }
 
-// An integer that a 64-bit slot shows to fit; the general way gives the message otherwise.
-template <class T> bool store_integer(std::int64_t number, ArgumentValue& out, detail::ScalarSlot& slot) {
-    if (!std::in_range<T>(number))
-        return false;
-    const T value = static_cast<T>(number);
-    std::memcpy(slot.bytes, &value, sizeof value);
-    out = ArgumentValue::bytes(slot.bytes, sizeof value);
-    return true;
-}
-
-// What launches are made of: float to float, and an int that fits to int or uint.
-bool encode_common(ScalarType type, PyObject* value, ArgumentValue& out, detail::ScalarSlot& slot) {
-    if (PyFloat_CheckExact(value)) {
-        const double wide = PyFloat_AS_DOUBLE(value);
-        if (type != ScalarType::float32 || !(std::fabs(wide) <= std::numeric_limits<float>::max()))
-            return false;
-        const float narrow = static_cast<float>(wide);
-        std::memcpy(slot.bytes, &narrow, sizeof narrow);
-        out = ArgumentValue::bytes(slot.bytes, sizeof narrow);
-        return true;
-    }
-    if (!PyLong_CheckExact(value) || (type != ScalarType::int32 && type != ScalarType::uint32))
-        return false;
-    int overflow = 0;
-    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    if (overflow != 0)
-        return false;
-    return type == ScalarType::int32 ? store_integer<std::int32_t>(number, out, slot)
-                                     : store_integer<std::uint32_t>(number, out, slot);
-}
-
 // The launch checks everything else and keeps what it needs.
-bool encode_texture_or_sampler(const ArgumentPlan& plan, PyObject* value, ArgumentValue& out) {
-    const nb::handle object(value);
-    if (plan.kind == ArgumentKind::texture && nb::isinstance<Texture>(object) && nb::inst_ready(object))
-        out = ArgumentValue::of(*nb::inst_ptr<Texture>(object));
-    else if (plan.kind == ArgumentKind::sampler && nb::isinstance<Sampler>(object) && nb::inst_ready(object))
-        out = ArgumentValue::of(*nb::inst_ptr<Sampler>(object));
+bool encode_texture_or_sampler(ArgumentKind kind, PyObject* value, ArgumentValue& out) {
+    if (const auto* texture = kind == ArgumentKind::texture ? instance_of<Texture>(value) : nullptr)
+        out = ArgumentValue::of(*texture);
+    else if (const auto* sampler = kind == ArgumentKind::sampler ? instance_of<Sampler>(value) : nullptr)
+        out = ArgumentValue::of(*sampler);
     else
         return false;
     return true;
@@ -133,18 +127,11 @@ std::vector<ArgumentPlan> plan_of(const Kernel& kernel) {
     std::vector<ArgumentPlan> plans;
     for (const ArgumentInfo& info : kernel.arguments()) {
         ArgumentPlan plan;
-        plan.kind = info.kind;
-        plan.scalar = info.scalar;
-        plan.active = info.active;
-        plan.is_address = info.is_pointer_value;
-        plan.is_struct = info.scalar == ScalarType::none && !info.is_pointer_value;
-        plan.takes_number = info.kind == ArgumentKind::buffer && info.access == Access::read && info.rows == 1 &&
-                            info.columns == 1 && info.scalar != ScalarType::none && !info.is_pointer_value;
-        plan.nbytes = info.nbytes;
-        plan.name = info.name;
-        plan.what = "kernel \"" + kernel.name() + "\", argument " + std::to_string(plans.size()) + " \"" + info.name + "\" (" +
-                    info.type_name + ")";
-        plans.push_back(std::move(plan));
+        const bool is_number = info.active && info.kind == ArgumentKind::buffer && info.access == Access::read &&
+                               info.rows == 1 && info.columns == 1 && !info.is_pointer_value;
+        plan.number = is_number ? info.scalar : ScalarType::none;
+        plan.arrays = matching_types(info);
+        plans.push_back(plan);
     }
     return plans;
 }
@@ -177,24 +164,24 @@ bool scalar_from_python(PyObject* value, ScalarValue& result) {
     throw ArgumentError("an integer that needs more than 64 bits was given");
 }
 
-bool encode_directly(const ArgumentPlan& plan, PyObject* value, ArgumentValue& out, detail::ScalarSlot& slot) {
-    if (!plan.active) {
+bool encode_seldom(const Kernel& kernel, std::size_t position, const ArgumentPlan& plan, PyObject* value, ArgumentValue& out,
+                   detail::ScalarSlot& slot) {
+    const ArgumentInfo& info = kernel.arguments()[position];
+    if (!info.active) {
         out = ArgumentValue::none();
         return true;
     }
     if (Py_TYPE(value) == hooks.array_type) {
-        const ArrayData& array = *nb::inst_ptr<ArrayData>(nb::handle(value));
-        if (plan.kind != ArgumentKind::buffer || array.buffer.size() == 0 || !matches(plan, array))
+        const auto* array = instance_of<ArrayData>(value);
+        if (!array || info.kind != ArgumentKind::buffer || array->buffer.size() == 0 || !matches(info, *array))
             return false;
-        out = ArgumentValue::of(array.buffer);
+        out = ArgumentValue::of(array->buffer);
         return true;
     }
-    if (plan.kind == ArgumentKind::texture || plan.kind == ArgumentKind::sampler)
-        return encode_texture_or_sampler(plan, value, out);
-    if (!plan.takes_number)
+    if (info.kind == ArgumentKind::texture || info.kind == ArgumentKind::sampler)
+        return encode_texture_or_sampler(info.kind, value, out);
+    if (plan.number == ScalarType::none)
         return false;
-    if (encode_common(plan.scalar, value, out, slot))
-        return true;
     ScalarValue number;
     try {
         if (PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value))
@@ -202,28 +189,38 @@ bool encode_directly(const ArgumentPlan& plan, PyObject* value, ArgumentValue& o
         else if (!scalar_from_numpy(value, number))
             return false;
     } catch (const ArgumentError& error) {
-        throw ArgumentError(plan.what + ": " + error.what() + ", which does not fit " + std::string(name_of(plan.scalar)));
+        throw ArgumentError(description_of(kernel, position) + ": " + error.what() + ", which does not fit " +
+                            std::string(name_of(plan.number)));
     }
-    out = ArgumentValue::bytes(slot.bytes, encode_scalar(plan.scalar, number, slot.bytes, plan.what));
+    std::size_t length = 0;
+    try {
+        length = encode_scalar(plan.number, number, slot.bytes, {});
+    } catch (const ArgumentError&) {
+        // Once more, with the text that only a refusal needs.
+        length = encode_scalar(plan.number, number, slot.bytes, description_of(kernel, position));
+    }
+    out = ArgumentValue::bytes(slot.bytes, length);
     return true;
 }
 
-void encode_converted(const ArgumentPlan& plan, PyObject* kernel, std::size_t position, PyObject* value, bool launches_nothing,
+void encode_converted(const Kernel& kernel, PyObject* object, std::size_t position, PyObject* value, bool launches_nothing,
                       ArgumentValue& out, Conversions& conversions) {
+    if (Py_TYPE(value) == hooks.array_type && !nb::inst_ready(nb::handle(value)))
+        throw ArgumentError(description_of(kernel, position) + ": the array has no memory, as its __init__ has not run");
     if (!conversions.state.is_valid())
         conversions.state = nb::dict();
     nb::object result =
-        nb::handle(hooks.convert)(nb::handle(kernel), position, nb::handle(value), conversions.state, launches_nothing);
+        nb::handle(hooks.convert)(nb::handle(object), position, nb::handle(value), conversions.state, launches_nothing);
     if (result.is_none())
         out = ArgumentValue::none();
-    else if (nb::isinstance<ArrayData>(result))
-        out = ArgumentValue::of(nb::inst_ptr<ArrayData>(result)->buffer);
+    else if (const auto* array = instance_of<ArrayData>(result))
+        out = ArgumentValue::of(array->buffer);
     else if (PyBytes_CheckExact(result.ptr()))
         out = ArgumentValue::bytes(PyBytes_AS_STRING(result.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(result.ptr())));
     else if (PyLong_CheckExact(result.ptr()))
         out = ArgumentValue::threadgroup(nb::cast<std::size_t>(result));
     else
-        throw ArgumentError(plan.what + ": the conversion gave a " + Py_TYPE(result.ptr())->tp_name);
+        throw ArgumentError(description_of(kernel, position) + ": the conversion gave a " + Py_TYPE(result.ptr())->tp_name);
     conversions.objects.push_back(std::move(result));
 }
 

@@ -37,15 +37,21 @@ struct Memory {
 
 // A device array: a range of an allocation, its element type and its shape.
 struct ArrayData {
-    std::shared_ptr<Memory> memory;
     Buffer buffer;
     ScalarType scalar = ScalarType::none; // none: structured
+    std::shared_ptr<Memory> memory;
     std::size_t itemsize = 1;
     nb::object dtype;
     nb::tuple shape;
     std::string format; // of the buffer protocol; empty: none
     std::vector<Py_ssize_t> extents, strides;
 };
+
+// The C++ object behind `object`; null when that is of another type, or its __init__ has not run.
+template <class T> T* instance_of(nb::handle object) {
+    static auto* const type = reinterpret_cast<PyTypeObject*>(nb::type<T>().ptr());
+    return PyObject_TypeCheck(object.ptr(), type) && nb::inst_ready(object) ? nb::inst_ptr<T>(object) : nullptr;
+}
 
 // Sets the Python error for the exception being handled. Call inside catch (...).
 void set_python_error() noexcept;

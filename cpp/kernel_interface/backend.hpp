@@ -61,13 +61,15 @@ public:
     virtual ~BufferImpl() = default;
     virtual void release() = 0; // gives the memory back; called once
 
+    // What every launch reads comes first.
     std::shared_ptr<DeviceImpl> device;
     std::size_t bytes = 0;
+    std::uint64_t gpu_address = 0;
+    std::atomic<std::uint64_t> holder{0}; // for the back end: what keeps the memory for the device already
+    std::atomic<bool> freed{false};
     Storage storage = Storage::shared;
     std::string label;
     void* contents = nullptr;
-    std::uint64_t gpu_address = 0;
-    std::atomic<bool> freed{false};
 };
 
 class TextureImpl {
@@ -92,12 +94,11 @@ public:
 
 // What a launch compares for one argument: the part of an ArgumentInfo that it reads every time.
 struct ArgumentCheck {
-    ArgumentKind kind;
     bool active;
-    bool read_only;
+    bool takes_buffer;
     std::uint64_t offset_mask; // bits that no offset may have
     std::uint64_t least;       // bytes that a buffer has at least
-    std::uint64_t exactly;     // bytes of a value that are always right
+    std::uint64_t exactly;     // bytes of a value that are always right; none are where this is the largest number
 };
 
 class KernelImpl {

@@ -40,9 +40,11 @@ void detail::KernelImpl::prepare() {
     uses_threadgroup_memory = static_threadgroup_memory > 0;
     for (const ArgumentInfo& info : arguments) {
         uses_threadgroup_memory = uses_threadgroup_memory || info.kind == ArgumentKind::threadgroup;
-        checks.push_back({info.kind, info.active, info.access == Access::read,
+        const bool takes_buffer = info.kind == ArgumentKind::buffer && info.active;
+        const bool takes_value = takes_buffer && info.access == Access::read && info.nbytes != 0;
+        checks.push_back({info.active, takes_buffer,
                           std::has_single_bit(info.alignment) ? info.alignment - 1 : ~std::uint64_t{0},
-                          std::max<std::uint64_t>(1, info.nbytes), info.nbytes});
+                          std::max<std::uint64_t>(1, info.nbytes), takes_value ? info.nbytes : ~std::uint64_t{0}});
     }
 }
 

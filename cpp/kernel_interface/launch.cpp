@@ -161,25 +161,26 @@ void check_sampler(const KernelImpl& kernel, std::size_t position, const Argumen
         refuse(kernel, position, "the sampler is of another device than the kernel");
 }
 
-// The common arguments, when nothing at all is wrong with them. The checks above have the last word, and the messages.
-bool is_plainly_right(const KernelImpl& kernel, const detail::ArgumentCheck& check, const ArgumentValue& value) {
-    if (check.kind != ArgumentKind::buffer)
-        return false;
-    if (value.kind == ArgumentValue::Kind::bytes)
-        return check.read_only && value.length == check.exactly && value.length != 0;
-    if (value.kind != ArgumentValue::Kind::buffer)
-        return false;
-    const detail::BufferImpl& buffer = *value.buffer;
-    return !buffer.freed.load(std::memory_order_relaxed) && buffer.device == kernel.device && value.offset <= buffer.bytes &&
-           value.length <= buffer.bytes - value.offset && value.length >= check.least &&
-           (value.offset & check.offset_mask) == 0;
-}
-
+// Whether the arguments are common ones with nothing at all wrong. The checks above have the last word, and the messages.
+// Sums up what is wrong rather than branching at each: nothing hardly ever is.
 bool are_plainly_right(const KernelImpl& kernel, std::span<const ArgumentValue> arguments) {
-    for (std::size_t i = 0; i < arguments.size(); ++i)
-        if (kernel.checks[i].active && !is_plainly_right(kernel, kernel.checks[i], arguments[i]))
-            return false;
-    return kernel.static_threadgroup_memory <= kernel.device->info.threadgroup_memory_length;
+    const detail::DeviceImpl* const device = kernel.device.get();
+    const detail::ArgumentCheck* check = kernel.checks.data();
+    bool wrong = kernel.static_threadgroup_memory > device->info.threadgroup_memory_length;
+    for (const ArgumentValue& value : arguments) {
+        const detail::ArgumentCheck& c = *check++;
+        if (value.kind == ArgumentValue::Kind::buffer) {
+            const detail::BufferImpl& buffer = *value.buffer;
+            wrong |= !c.takes_buffer | buffer.freed.load(std::memory_order_relaxed) | (buffer.device.get() != device) |
+                     (value.offset > buffer.bytes) | (value.length > buffer.bytes - value.offset) | (value.length < c.least) |
+                     ((value.offset & c.offset_mask) != 0);
+        } else if (value.kind == ArgumentValue::Kind::bytes) {
+            wrong |= value.length != c.exactly;
+        } else {
+            wrong |= c.active;
+        }
+    }
+    return !wrong;
 }
 
 void check_arguments(const KernelImpl& kernel, std::span<const ArgumentValue> arguments, bool launches_nothing) {

@@ -54,6 +54,8 @@ std::string with_kernels(const std::string& error, const std::vector<std::shared
     return (kernels.size() == 1 ? "kernel " : "one of the kernels ") + names + ": " + error;
 }
 
+std::atomic<std::uint64_t> next_encoder{1}; // of all queues
+
 // Completion must not wait for itself.
 thread_local bool in_completion = false;
 
@@ -142,6 +144,7 @@ MTL::ComputeCommandEncoder* MetalQueue::compute_encoder() {
         AutoreleaseScope scope;
         end_encoding();
         batch.compute = NS::RetainPtr(batch.commands->computeCommandEncoder());
+        batch.encoder_number = next_encoder.fetch_add(1, std::memory_order_relaxed);
         batch.pipeline = nullptr;
         if (!batch.compute)
             throw LaunchError("queue \"" + label + "\": the device gives no compute encoder");
@@ -288,27 +291,38 @@ void MetalQueue::encode_arguments(MTL::ComputeCommandEncoder& encoder, const det
     }
 }
 
+// A launch on the portable Metal holds the buffers of its arguments here rather than at every binding.
+void MetalQueue::hold(MTL::ComputeCommandEncoder& encoder, detail::BufferImpl& buffer) {
+    if (buffer.holder.load(std::memory_order_relaxed) == open_->encoder_number) [[likely]]
+        return;
+    encoder.useResource(buffer_of(buffer), MTL::ResourceUsageRead | MTL::ResourceUsageWrite);
+    buffer.holder.store(open_->encoder_number, std::memory_order_relaxed);
+}
+
 #if METALKI_EXTENDED_METAL
 // The same as encode_call_by_call() without its some hundred calls. False: not for this launch.
 bool MetalQueue::encode_at_once(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch) {
+    using Argument = MTL::Portable::DispatchArgument;
     const auto& kernel = static_cast<const MetalKernel&>(*launch.kernel);
     constexpr std::size_t most = 40; // 31 buffers and some threadgroup memory
     const std::size_t count = launch.arguments.size();
     if (!kernel.takes_only_memory || count > most)
         return false;
-    std::array<MTL::Portable::DispatchArgument, most> arguments;
+    std::array<Argument, most> arguments;
     for (std::size_t i = 0; i < count; ++i) {
         const ArgumentValue& value = launch.arguments[i];
-        MTL::Portable::DispatchArgument& argument = arguments[i];
-        argument = {nullptr, value.data, 0, value.length};
-        if (value.kind == ArgumentValue::Kind::buffer) {
-            argument.buffer = buffer_of(*value.buffer);
-            argument.offset = value.offset;
+        Argument& argument = arguments[i];
+        if (!kernel.checks[i].active) {
+            argument = {};
+        } else if (value.kind == ArgumentValue::Kind::buffer) {
+            hold(encoder, *value.buffer);
+            argument = {Argument::Kind::address, 0, reinterpret_cast<void*>(value.buffer->gpu_address + value.offset)};
         } else if (value.kind == ArgumentValue::Kind::bytes) {
             if (value.length > most_inline_bytes)
                 return false;
-        } else if (value.kind == ArgumentValue::Kind::threadgroup) {
-            argument.length = (value.length + 15) / 16 * 16;
+            argument = {Argument::Kind::bytes, static_cast<std::uint32_t>(value.length), value.data};
+        } else {
+            argument = {Argument::Kind::threadgroup, static_cast<std::uint32_t>((value.length + 15) / 16 * 16), nullptr};
         }
     }
     MTL::Size threads = size_of(launch.grid);
@@ -343,7 +357,7 @@ void MetalQueue::encode(const detail::Launch& launch) {
         open_printing_batch();
     MTL::ComputeCommandEncoder* encoder = compute_encoder();
     for (const Buffer& buffer : launch.uses)
-        encoder->useResource(buffer_of(*buffer.impl()), MTL::ResourceUsageRead | MTL::ResourceUsageWrite);
+        hold(*encoder, *buffer.impl());
     if (!encode_at_once(*encoder, launch))
         encode_call_by_call(*encoder, launch);
     if (open_->kernels.empty() || open_->kernels.back() != launch.kernel)

@@ -47,6 +47,7 @@ private:
         NS::SharedPtr<MTL::ComputeCommandEncoder> compute;
         NS::SharedPtr<MTL::BlitCommandEncoder> blit;
         const MTL::ComputePipelineState* pipeline = nullptr; // bound to `compute`
+        std::uint64_t encoder_number = 0;                    // tells `compute` apart from all other encoders
         unsigned count = 0;
         bool prints = false; // its command buffer has a log state
         std::vector<std::shared_ptr<const detail::KernelImpl>> kernels;
@@ -68,6 +69,7 @@ private:
     void counted();
     void encode(const detail::Launch& launch);
     void encode_recorded(const detail::Launch& launch);
+    void hold(MTL::ComputeCommandEncoder& encoder, detail::BufferImpl& buffer);
     bool encode_at_once(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch);
     void encode_call_by_call(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch);
     void encode_arguments(MTL::ComputeCommandEncoder& encoder, const detail::Launch& launch);

@@ -1,6 +1,7 @@
 // State of queues, command buffers, encoders and events.
 #pragma once
 
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -51,12 +52,17 @@ struct CommandStorage {
     std::size_t blocks_used = 0;
     std::byte *cursor = nullptr, *block_end = nullptr; // what is free of the block in use
 
-    // Memory of at most max_set_bytes for one argument, aligned to 16.
+    // Memory of 1 to max_set_bytes bytes for one argument, aligned as any type of that size is.
     std::byte* allocate(std::size_t length) {
-        const std::size_t size = (length + 15) & ~std::size_t{15};
-        if (size > static_cast<std::size_t>(block_end - cursor))
+        const std::size_t alignment = length > 8 ? 16 : std::bit_ceil(length);
+        const std::size_t gap = -reinterpret_cast<std::uintptr_t>(cursor) & (alignment - 1);
+        if (gap + length > static_cast<std::size_t>(block_end - cursor)) {
             next_block();
-        return std::exchange(cursor, cursor + size);
+            return std::exchange(cursor, cursor + length);
+        }
+        std::byte* const place = cursor + gap;
+        cursor = place + length;
+        return place;
     }
     void next_block();
     void keep_blocks(std::size_t count);

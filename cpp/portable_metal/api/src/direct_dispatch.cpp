@@ -14,8 +14,8 @@ using Argument = MTL::Portable::DispatchArgument;
 // What the arguments of one dispatch add up to.
 struct Totals {
     std::uint64_t digest;
-    std::uint64_t multiplier = 0x9e3779b97f4a7c15u;
     std::size_t threadgroup_memory;
+    std::uint64_t multiplier = 0x9e3779b97f4a7c15u;
 
     // Sums of products, as these do not wait for each other.
     void add(std::uint64_t value) {
@@ -29,43 +29,26 @@ struct Totals {
     violation(call, "kernel \"" + function.name + "\", argument \"" + function.arguments[position].name + "\": " + problem);
 }
 
-std::byte* buffer_range(EncoderState& encoder, const ArgumentPlan& plan, std::size_t position, const Argument& argument,
-                        Totals& totals) {
-    const auto& buffer = state_of<BufferState>(argument.buffer);
-    const std::size_t alignment = plan.constant_space ? std::max<std::size_t>(plan.alignment, 4) : plan.alignment;
-    const std::size_t offset = argument.offset;
-    if (offset >= buffer.length || (offset & (alignment - 1)) != 0 || buffer.length - offset < plan.minimum) [[unlikely]] {
-        refuse(*encoder.pipeline, position,
-               "offset " + std::to_string(offset) + " in a buffer of " + std::to_string(buffer.length) +
-                   " bytes; the argument needs " + std::to_string(plan.minimum) + " bytes at a multiple of " +
-                   std::to_string(alignment));
-        return nullptr;
-    }
-    keep(encoder, buffer);
-    std::byte* address = buffer.address + offset;
-    totals.add(reinterpret_cast<std::uintptr_t>(address));
-    return address;
-}
-
-std::byte* stored_bytes(EncoderState& encoder, const ArgumentPlan& plan, std::size_t position, const Argument& argument,
-                        Totals& totals) {
+std::byte* stored_bytes(EncoderState& encoder, std::size_t position, const Argument& argument, Totals& totals) {
     const std::size_t length = argument.length;
-    if (length == 0 || length > max_set_bytes || length < plan.minimum) [[unlikely]] {
+    if (length == 0 || length > max_set_bytes) [[unlikely]] {
         refuse(*encoder.pipeline, position,
-               std::to_string(length) + " bytes were given; the argument needs " + std::to_string(plan.minimum) +
-                   ", and at most " + std::to_string(max_set_bytes) + " can be given so");
+               std::to_string(length) + " bytes were given; 1 to " + std::to_string(max_set_bytes) + " can be given so");
         return nullptr;
     }
     std::byte* place = encoder.buffer->storage->allocate(length);
-    if (length == 4) { // most numbers
-        std::uint32_t word;
-        std::memcpy(&word, argument.bytes, sizeof word);
-        std::memcpy(place, &word, sizeof word);
-        totals.add(word);
-        return place;
-    }
-    std::memcpy(place, argument.bytes, length);
-    totals.add(digest_of_bytes(argument.bytes, length));
+    std::memcpy(place, argument.data, length);
+    totals.add(digest_of_bytes(argument.data, length));
+    return place;
+}
+
+// What most numbers are.
+std::byte* stored_word(CommandStorage& storage, const Argument& argument, Totals& totals) {
+    std::byte* place = storage.allocate(sizeof(std::uint32_t));
+    std::uint32_t word;
+    std::memcpy(&word, argument.data, sizeof word);
+    std::memcpy(place, &word, sizeof word);
+    totals.add(word);
     return place;
 }
 
@@ -85,16 +68,24 @@ bool store_threadgroup_length(EncoderState& encoder, const ArgumentPlan& plan, s
 }
 
 // One argument into its slot. False: reported.
-bool store(EncoderState& encoder, const ArgumentPlan& plan, std::size_t position, const Argument& argument, Totals& totals,
-           void*& slot) {
-    slot = nullptr;
+inline bool store(EncoderState& encoder, std::size_t position, const Argument& argument, Totals& totals, void*& slot) {
+    switch (argument.kind) {
+    case Argument::Kind::address:
+        totals.add(reinterpret_cast<std::uintptr_t>(argument.data));
+        slot = const_cast<void*>(argument.data);
+        return true;
+    case Argument::Kind::bytes:
+        slot = argument.length == sizeof(std::uint32_t) ? stored_word(*encoder.buffer->storage, argument, totals)
+                                                        : stored_bytes(encoder, position, argument, totals);
+        return slot != nullptr;
+    default:
+        slot = nullptr;
+        break;
+    }
+    const ArgumentPlan& plan = encoder.pipeline->plan[position];
     if (!plan.active)
         return true;
-    if (plan.kind == compiler::ArgumentKind::buffer && argument.buffer)
-        return (slot = buffer_range(encoder, plan, position, argument, totals)) != nullptr;
-    if (plan.kind == compiler::ArgumentKind::buffer && argument.bytes)
-        return (slot = stored_bytes(encoder, plan, position, argument, totals)) != nullptr;
-    if (plan.kind == compiler::ArgumentKind::threadgroup)
+    if (argument.kind == Argument::Kind::threadgroup && plan.kind == compiler::ArgumentKind::threadgroup)
         return store_threadgroup_length(encoder, plan, position, argument, totals);
     refuse(*encoder.pipeline, position, "nothing is bound");
     return false;
@@ -115,12 +106,11 @@ void encode(EncoderState& encoder, std::span<const Argument> arguments, MTL::Siz
         storage.arguments.resize(first);
         storage.threadgroup_arguments.resize(first_threadgroup);
     };
-    Totals totals{digest_of_geometry(pipeline, grid, threadgroup)};
-    totals.threadgroup_memory = pipeline.code->static_threadgroup_memory;
+    Totals totals{digest_of_geometry(pipeline, grid, threadgroup), pipeline.code->static_threadgroup_memory};
     storage.arguments.resize(first + arguments.size());
     void** slots = storage.arguments.data() + first;
     for (std::size_t i = 0; i < arguments.size(); ++i)
-        if (!store(encoder, pipeline.plan[i], i, arguments[i], totals, slots[i]))
+        if (!store(encoder, i, arguments[i], totals, slots[i]))
             return give_up();
     const std::size_t limit = pipeline.device.facts().max_threadgroup_memory;
     if (!require(totals.threadgroup_memory <= limit, call, [&] {

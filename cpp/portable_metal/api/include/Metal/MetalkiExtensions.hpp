@@ -65,19 +65,26 @@ METALKI_API void setTimeLimit(CommandQueue* queue, std::chrono::nanoseconds limi
 // they signal are signalled. Does not wait for that.
 METALKI_API void cancel(CommandQueue* queue);
 
-// An argument of dispatch(): a buffer from `offset` on, or `length` bytes, or `length` bytes of threadgroup memory.
+// An argument of dispatch().
 struct DispatchArgument {
-    const Buffer* buffer;
-    const void* bytes; // looked at where `buffer` is null; copied
-    NS::UInteger offset;
-    NS::UInteger length;
+    enum class Kind : std::uint32_t {
+        none,
+        address,     // `data`: what the kernel gets, a gpuAddress and an offset
+        bytes,       // `length` bytes at `data`, which are copied
+        threadgroup, // `length` bytes of threadgroup memory
+    };
+    Kind kind;
+    std::uint32_t length;
+    const void* data;
 };
 
 // Whether dispatch() takes the pipeline: its arguments are buffers, bytes and threadgroup memory, no textures or samplers.
 METALKI_API bool canDispatch(const ComputePipelineState* pipeline);
 
 // setComputePipelineState, all arguments and dispatchThreads in one call. The arguments are those of the pipeline's bindings,
-// in their order; what is not used may be empty. They are not bound: later dispatches of the encoder do not see them.
+// in their order; what is not used may be none. They are not bound: later dispatches of the encoder do not see them. The caller
+// answers for addresses: useResource() has named their buffers to the encoder's command buffer, and the kernel finds there what
+// it declares.
 METALKI_API void dispatch(ComputeCommandEncoder* encoder, const ComputePipelineState* pipeline,
                           std::span<const DispatchArgument> arguments, Size threadsPerGrid, Size threadsPerThreadgroup);
 
