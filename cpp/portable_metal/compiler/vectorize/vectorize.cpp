@@ -7,9 +7,11 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include "codegen/analyses.hpp"
 #include "codegen/runtime_names.hpp"
 #include "vectorize/divergence.hpp"
 #include "vectorize/entries.hpp"
+#include "vectorize/load_groups.hpp"
 #include "vectorize/widener.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -19,8 +21,11 @@ llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::Ta
     llvm::DominatorTree dominators(kernel);
     llvm::LoopInfo loops(dominators);
     Divergence divergence(kernel, loops, geometry);
+    llvm::PassBuilder builder(&machine);
+    Analyses analyses(builder);
+    LoadGroups load_groups(kernel, divergence, analyses.functions.getResult<llvm::AAManager>(kernel));
     VectorMath mathematics(machine);
-    return Widener(kernel, divergence, mathematics).run();
+    return Widener(kernel, divergence, load_groups, mathematics).run();
 }
 
 // A function that stayed out of line and synchronises would have to wait for lanes that are not in it.

@@ -125,7 +125,12 @@ llvm::Value* Widener::load_lanes(const llvm::Value* pointer, llvm::Type* element
     if (!places.empty() && (!mask || std::ranges::none_of(places, &Piece::same))) {
         return load_pieces(places, element, 1, bytes_on, align, mask);
     }
-    return builder_.CreateMaskedGather(vector_of(element), addresses(pointer, bytes_on), align, mask ? mask : full_mask());
+    llvm::Value* lane_places = addresses(pointer, bytes_on);
+    std::int64_t size = bytes_of(element, layout_);
+    if (size < 4 && align.value() >= static_cast<std::uint64_t>(size)) {
+        return gather_small(lane_places, element, mask);
+    }
+    return builder_.CreateMaskedGather(vector_of(element), lane_places, align, mask ? mask : full_mask());
 }
 
 // One element for each run of lanes.
@@ -167,6 +172,9 @@ void Widener::emit_load(const llvm::LoadInst& load, Mask mask) {
     }
     if (divergence_.shape_of(&load).is_runs()) {
         return define(load, load_parts(load, mask));
+    }
+    if (emit_in_group(load, mask)) {
+        return;
     }
     bool plain = load.isSimple() || (load.getOrdering() == llvm::AtomicOrdering::NotAtomic);
     if (!plain || load.getType()->isAggregateType()) {

@@ -296,16 +296,39 @@ llvm::Value* Widener::interleave(llvm::Value* components) {
 }
 
 llvm::Value* Widener::deinterleave(llvm::Value* wide, unsigned components) {
-    auto* element = llvm::cast<llvm::FixedVectorType>(wide->getType())->getElementType();
-    llvm::Value* out = llvm::PoisonValue::get(llvm::ArrayType::get(vector_of(element), components));
-    for (unsigned i = 0; i < components; ++i) {
-        std::vector<int> order;
-        for (unsigned lane = 0; lane < lanes; ++lane) {
-            order.push_back(static_cast<int>(lane * components + i));
+    auto* type = llvm::cast<llvm::FixedVectorType>(wide->getType());
+    std::vector<llvm::Value*> parts;
+    std::vector<llvm::Value*> pieces{wide};
+    // Every other element, again and again: a shuffle of two registers each. What is left has an odd number of components.
+    unsigned rest = components;
+    for (; rest % 2 == 0; rest /= 2) {
+        std::vector<llvm::Value*> halves;
+        for (unsigned odd = 0; odd < 2; ++odd) {
+            for (llvm::Value* piece : pieces) {
+                halves.push_back(every(piece, 2, odd));
+            }
         }
-        out = builder_.CreateInsertValue(out, builder_.CreateShuffleVector(wide, order), i);
+        pieces = std::move(halves);
+    }
+    for (unsigned i = 0; i < rest; ++i) {
+        for (llvm::Value* piece : pieces) {
+            parts.push_back(rest == 1 ? piece : every(piece, rest, i));
+        }
+    }
+    llvm::Value* out = llvm::PoisonValue::get(llvm::ArrayType::get(vector_of(type->getElementType()), components));
+    for (unsigned i = 0; i < components; ++i) {
+        out = builder_.CreateInsertValue(out, parts[i], i);
     }
     return out;
+}
+
+// Elements first, first + step, ... of a vector.
+llvm::Value* Widener::every(llvm::Value* vector, unsigned step, unsigned first) {
+    std::vector<int> order;
+    for (unsigned i = first; i < llvm::cast<llvm::FixedVectorType>(vector->getType())->getNumElements(); i += step) {
+        order.push_back(static_cast<int>(i));
+    }
+    return builder_.CreateShuffleVector(vector, order);
 }
 
 llvm::Value* Widener::emit_vector_cast(const llvm::CastInst& cast) {

@@ -21,9 +21,11 @@ bool leaves_its_block(const llvm::Instruction& instruction) {
 
 } // namespace
 
-Widener::Widener(llvm::Function& kernel, const Divergence& divergence, const VectorMath& mathematics)
-    : kernel_(kernel), divergence_(divergence), mathematics_(mathematics), context_(kernel.getContext()),
-      module_(*kernel.getParent()), layout_(module_.getDataLayout()), builder_(kernel.getContext()) {}
+Widener::Widener(llvm::Function& kernel, const Divergence& divergence, const LoadGroups& load_groups,
+                 const VectorMath& mathematics)
+    : kernel_(kernel), divergence_(divergence), load_groups_(load_groups), mathematics_(mathematics),
+      context_(kernel.getContext()), module_(*kernel.getParent()), layout_(module_.getDataLayout()),
+      builder_(kernel.getContext()) {}
 
 llvm::FixedVectorType* Widener::vector_of(llvm::Type* scalar) const {
     return llvm::FixedVectorType::get(scalar, lanes);

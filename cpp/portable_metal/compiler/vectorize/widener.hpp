@@ -16,6 +16,7 @@
 #include "llvm/IR/Module.h"
 
 #include "vectorize/divergence.hpp"
+#include "vectorize/load_groups.hpp"
 #include "vectorize/vector_math.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -37,7 +38,7 @@ using Mask = llvm::Value*;
 
 class Widener {
 public:
-    Widener(llvm::Function& kernel, const Divergence& divergence, const VectorMath& mathematics);
+    Widener(llvm::Function& kernel, const Divergence& divergence, const LoadGroups& load_groups, const VectorMath& mathematics);
 
     // void body(context, simdgroup, x, y, z, active lanes): runs one SIMD-group. x, y, z: position of lane 0 in the grid (flat)
     // or in the threadgroup. Values that live from block to block sit in allocas, those in the first block depend on the
@@ -121,6 +122,7 @@ private:
     llvm::Value* emit_division(const llvm::BinaryOperator& division, Mask mask);
     llvm::Value* interleave(llvm::Value* components);
     llvm::Value* deinterleave(llvm::Value* wide, unsigned components);
+    llvm::Value* every(llvm::Value* vector, unsigned step, unsigned first);
     llvm::Value* emit_address(const llvm::GetElementPtrInst& address);
 
     // widen_memory.cpp
@@ -146,6 +148,13 @@ private:
     llvm::Value* addresses(const llvm::Value* pointer, std::int64_t bytes_on);
     llvm::Value* offset_address(llvm::Value* address, std::int64_t bytes);
 
+    // widen_load_groups.cpp
+    bool emit_in_group(const llvm::LoadInst& load, Mask mask);
+    void define_group(const LoadGroup& group, const std::vector<llvm::Value*>& elements);
+    std::vector<llvm::Value*> load_small(const LoadGroup& group, Mask mask);
+    std::vector<llvm::Value*> load_stretch(const LoadGroup& group, Mask mask);
+    llvm::Value* gather_small(llvm::Value* places, llvm::Type* element, Mask mask);
+
     // widen_calls.cpp
     void emit_call(const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_intrinsic(const llvm::CallInst& call, Mask mask);
@@ -166,6 +175,7 @@ private:
 
     llvm::Function& kernel_;
     const Divergence& divergence_;
+    const LoadGroups& load_groups_;
     const VectorMath& mathematics_;
     llvm::LLVMContext& context_;
     llvm::Module& module_;
