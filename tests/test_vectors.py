@@ -162,3 +162,62 @@ def test_rows_of_a_matrix_are_loaded_in_runs() -> None:
     assert text.count("store <8 x float>") == 4
     assert "masked.gather" not in text
     assert "masked.scatter" not in text
+
+
+STRUCTURE = "struct S { uchar a[3]; uchar b[9]; short c[3]; half d[2]; float e[8]; };\n"
+RECORD = np.dtype(
+    [("a", np.uint8, 3), ("b", np.uint8, 9), ("c", np.int16, 3), ("d", np.float16, 2), ("e", np.float32, 8)], align=True
+)
+
+
+def records(n: int) -> np.ndarray:
+    random = np.random.default_rng(n)
+    out = np.zeros(n, RECORD)
+    for name in RECORD.names or ():
+        field = out[name]
+        out[name] = (
+            random.integers(-100, 100, field.shape) if field.dtype != np.uint8 else random.integers(0, 256, field.shape)
+        )
+    return out
+
+
+@pytest.mark.parametrize("n", [32, 33, 100])
+@pytest.mark.parametrize("place", ["i", "i % 3", "perm[i]", "i / 4 * 2 + i % 2"])
+def test_neighbours_in_memory_are_read_as_what_they_are(n: int, place: str) -> None:
+    text = (
+        HEAD
+        + STRUCTURE
+        + "kernel void k(device float* o, device const S* s, device const uint* perm, uint i [[thread_position_in_grid]]) {"
+        f" device const S& r = s[{place}]; float t = 0;"
+        " for (int k = 0; k < 3; ++k) t += r.a[k] * float(1 + k) + r.c[k];"
+        " for (int k = 0; k < 9; ++k) t += r.b[k] * float(k + 4);"
+        " t += float(r.d[0]) * 3 - float(r.d[1]); for (int k = 0; k < 8; ++k) t += r.e[k] * float(k); o[i] = t; }"
+    )
+    data, out, i = records(n), mk.zeros(n), np.arange(n)
+    perm = np.random.default_rng(1).permutation(n).astype(np.uint32)
+    mk.Kernel(text)(out, mk.array(data.view(np.uint8)), mk.array(perm), ndrange=n)
+    at = {"i": i, "i % 3": i % 3, "perm[i]": perm, "i / 4 * 2 + i % 2": i // 4 * 2 + i % 2}[place]
+    r = {name: data[name][at].astype(np.float64) for name in RECORD.names or ()}
+    wanted = r["a"] @ [1, 2, 3] + r["c"].sum(1) + r["b"] @ np.arange(4, 13) + r["d"] @ [3, -1] + r["e"] @ np.arange(8)
+    assert np.array_equal(out.numpy(), wanted)
+
+
+def test_small_numbers_are_not_gathered_one_by_one() -> None:
+    text = code(
+        STRUCTURE + "kernel void k(device float* o, device const S* s, device const uint* perm,"
+        " uint i [[thread_position_in_grid]]) { device const S& r = s[perm[i]]; float t = r.a[1];"
+        " for (int k = 0; k < 8; ++k) t += r.b[k]; o[i] = t; }"
+    )
+    assert "masked.gather.v32i8" not in text
+    assert "masked.gather.v32i64" in text
+
+
+def test_a_write_between_neighbours_is_seen() -> None:
+    k = mk.Kernel(
+        HEAD + "kernel void k(device uchar* a, device uchar* o, uint i [[thread_position_in_grid]]) {"
+        " uchar x = a[4 * i]; a[4 * i + 1] = x + 1; uchar y = a[4 * i + 1]; a[4 * i] = 9;"
+        " o[2 * i] = y; o[2 * i + 1] = a[4 * i]; }"
+    )
+    data, out = np.arange(256, dtype=np.uint8), mk.zeros(128, np.uint8)
+    k(mk.array(data), out, ndrange=64)
+    assert np.array_equal(out.numpy().reshape(-1, 2), np.stack([data[::4] + 1, np.full(64, 9)], 1))

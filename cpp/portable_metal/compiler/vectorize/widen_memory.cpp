@@ -12,6 +12,8 @@ std::int64_t bytes_of(llvm::Type* type, const llvm::DataLayout& layout) {
     return static_cast<std::int64_t>(layout.getTypeStoreSize(type).getFixedValue());
 }
 
+constexpr std::int64_t smallest_piece = 32; // bytes; smaller ones of one or two lanes cost more than a gather
+
 // Lanes in a row, from `first` on, are `step` apart.
 bool is_linear(const Shape& shape, unsigned first, unsigned length, std::int64_t step) {
     for (unsigned lane = first; lane < first + length; ++lane) {
@@ -52,10 +54,16 @@ std::vector<Widener::Piece> Widener::pieces(const llvm::Value* pointer, std::int
     if (shape.kind != Shape::Kind::affine && !shape.is_runs()) {
         return {};
     }
-    for (unsigned length : {32u, 16u, 8u, 4u}) {
+    auto is_same = [&](unsigned first, unsigned length) {
+        return length > 1 && length < lanes && is_linear(shape, first, length, 0);
+    };
+    for (unsigned length : {32u, 16u, 8u, 4u, 2u, 1u}) {
+        if (length < 4 && length * step < smallest_piece) {
+            break;
+        }
         bool regular = length <= shape.length;
         for (unsigned first = 0; first < lanes && regular; first += length) {
-            regular = is_linear(shape, first, length, step) || (length < lanes && is_linear(shape, first, length, 0));
+            regular = is_linear(shape, first, length, step) || is_same(first, length);
         }
         if (!regular) {
             continue;
@@ -64,7 +72,7 @@ std::vector<Widener::Piece> Widener::pieces(const llvm::Value* pointer, std::int
         llvm::Value* starts = shape.is_runs() ? representation(pointer) : scalar(pointer);
         for (unsigned first = 0; first < lanes; first += length) {
             llvm::Value* start = shape.is_runs() ? builder_.CreateExtractElement(starts, first / shape.length) : starts;
-            out.push_back({offset_address(start, shape.offsets[first]), first, length, is_linear(shape, first, length, 0)});
+            out.push_back({offset_address(start, shape.offsets[first]), first, length, is_same(first, length)});
         }
         return out;
     }
