@@ -103,19 +103,7 @@ SPECIAL: dict[str, tuple[str, Callable[[float], float], float, float]] = {
 }  # fmt: skip
 
 
-# Functions that call themselves, or each other in a circle; MSL forbids that, Apple's compiler lets these pass.
-CIRCULAR = {"log_gamma", "gamma", "igamma", "bessel_j1"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason="recursion is refused", raises=mk.CompileError, strict=True))
-        if name in CIRCULAR
-        else name
-        for name in SPECIAL
-    ],
-)
+@pytest.mark.parametrize("name", SPECIAL)
 def test_special_function(include_folder: Path, name: str) -> None:
     call, reference, low, high = SPECIAL[name]
     header = {"expm1f": "expm1f", "igamma": "igamma"}.get(name, "special_math")

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "clang/Basic/Version.h"
-#include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
@@ -24,6 +23,7 @@
 #include "codegen/loader.hpp"
 #include "codegen/optimize.hpp"
 #include "codegen/precise_functions.hpp"
+#include "codegen/recursion.hpp"
 #include "codegen/synchronization_sites.hpp"
 #include "codegen/thread_context.hpp"
 #include "codegen/threadgroup_memory.hpp"
@@ -43,19 +43,6 @@ struct Specialization {
     std::size_t threadgroup_memory = 0;
     std::vector<unsigned> inactive_slots;
 };
-
-void refuse_recursion(const llvm::Module& module) {
-    for (const llvm::Function& function : module) {
-        for (const llvm::User* user : function.users()) {
-            const auto* call = llvm::dyn_cast<llvm::CallBase>(user);
-            if (call && !function.isDeclaration() && call->getCalledFunction() == &function &&
-                call->getFunction() == &function) {
-                throw CompileError(
-                    "recursion is not supported in Metal: '" + llvm::demangle(function.getName().str()) + "' calls itself", {});
-            }
-        }
-    }
-}
 
 // METALKI_EXECUTOR=scalar runs every kernel thread by thread: the reference that vector code is held against.
 bool wants_vectors() {
@@ -251,7 +238,6 @@ Specialization ParsedLibrary::optimized(KernelModule code, std::size_t kernel, b
     resolve_function_pointers(module);
     out.threadgroup_memory = place_threadgroup_variables(module);
     for_vectors ? simplify(module, machine) : optimize(module, machine);
-    refuse_recursion(module);
     out.inactive_slots = read_inactive_slots(kernel, module);
     refuse_unset_constants(kernel, module);
     out.entry = module.getFunction(by_thread ? thread_entry_name(kernel) : threadgroup_entry_name(kernel));
@@ -299,13 +285,14 @@ CompiledKernel ParsedLibrary::compile_kernel(std::size_t kernel, std::span<const
         }
     }
     Specialization special = specialize(kernel, constants, *machine);
+    const std::size_t recursion = prepare_recursion(*special.kernel.module);
     ObjectCode object = emit(*special.kernel.module, *machine, llvm::CodeGenFileType::ObjectFile);
     CompiledKernel out;
     out.function = parsed_.functions[kernel];
     complete(out, special);
     out.entry = special.entry->getName().str();
     out.synchronizes = special.synchronizes;
-    out.stack_size = total_frame_size(object);
+    out.stack_size = total_frame_size(object) + recursion;
     out.object.assign(object.begin(), object.end());
     out.why_scalar = why_scalar;
     return out;

@@ -16,6 +16,7 @@
 #include "cache/disk_cache.hpp"
 #include "codegen/host_target.hpp"
 #include "codegen/optimize.hpp"
+#include "codegen/recursion.hpp"
 #include "codegen/runtime_names.hpp"
 #include "vectorize/prepare.hpp"
 #include "vectorize/vectorize.hpp"
@@ -112,9 +113,10 @@ llvm::Function& make_vector_entry(llvm::Function& scalar, const Geometry& geomet
 }
 
 void emit_into(CompiledKernel& kernel, llvm::Module& module, llvm::TargetMachine& machine) {
+    const std::size_t recursion = prepare_recursion(module);
     ObjectCode object = emit(module, machine, llvm::CodeGenFileType::ObjectFile);
     kernel.entry = vector_entry;
-    kernel.stack_size = total_frame_size(object);
+    kernel.stack_size = total_frame_size(object) + recursion;
     kernel.object.assign(object.begin(), object.end());
 }
 

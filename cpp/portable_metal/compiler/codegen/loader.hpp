@@ -22,7 +22,7 @@ ObjectCode emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGe
 // Text of the module: "llvm" (its IR) or "asm".
 std::string listing(llvm::Module& module, llvm::TargetMachine& machine, std::string_view form);
 
-// Bytes that the frames of all functions of the object take together. MSL has no recursion, so no thread needs more.
+// Bytes that one frame of each function of the object takes together.
 std::size_t total_frame_size(const ObjectCode& object);
 
 struct LoadedObject {

@@ -6,7 +6,7 @@
 
 namespace metalki::compiler {
 
-// Inlines everything into the entry points (MSL has no recursion) and optimises at level 2.
+// Inlines everything but recursion into the entry points and optimises at level 2.
 void optimize(llvm::Module& module, llvm::TargetMachine& machine);
 
 // Inlines and simplifies, but leaves loops as they are and makes no vectors: what the vectoriser starts from.

@@ -179,8 +179,8 @@ void refuse_calls_elsewhere(llvm::Module& module, llvm::Function& entry) {
             auto* call = llvm::dyn_cast<llvm::CallInst>(user);
             if (!call || call->getFunction() != &entry) {
                 throw std::runtime_error(
-                    "barriers and SIMD-group functions in a function that cannot be inlined into the kernel "
-                    "(called through a pointer) are not supported");
+                    "barriers and SIMD-group functions are not supported in functions that call themselves "
+                    "or are called through a pointer");
             }
         }
     }

@@ -74,8 +74,8 @@ llvm::CallInst& call_in(llvm::User* user, const llvm::Function& entry) {
     auto* call = llvm::cast<llvm::CallInst>(user);
     if (call->getFunction() != &entry) {
         throw std::runtime_error(
-            "threadgroup memory or SIMD-group functions in a function that cannot be inlined into the kernel "
-            "(called through a pointer) are not supported");
+            "threadgroup memory and SIMD-group functions are not supported in functions that call themselves "
+            "or are called through a pointer");
     }
     return *call;
 }

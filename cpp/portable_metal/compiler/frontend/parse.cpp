@@ -30,7 +30,8 @@ namespace {
 
 class ParseAction : public clang::ASTFrontendAction {
 public:
-    ParseAction(ParsedSource& out, const Repairs& repairs) : out_(out), repairs_(repairs) {}
+    ParseAction(ParsedSource& out, unsigned language_version, const Repairs& repairs)
+        : out_(out), language_version_(language_version), repairs_(repairs) {}
 
     std::unique_ptr<llvm::Module> generate(clang::CompilerInstance& instance, llvm::LLVMContext& llvm_context) {
         std::unique_ptr<clang::CodeGenerator> generator(clang::CreateLLVMCodeGen(
@@ -116,7 +117,7 @@ private:
         sema.PerformPendingInstantiations(); // checks look into templates as well
         std::vector<clang::Decl*> declarations = users_declarations();
         table_ = collect_kernels(sema, declarations);
-        check_msl_rules(sema, declarations, says_thread_);
+        check_msl_rules(sema, declarations, language_version_, says_thread_);
         if (sema.getDiagnostics().hasErrorOccurred()) {
             return;
         }
@@ -163,6 +164,7 @@ private:
     }
 
     ParsedSource& out_;
+    unsigned language_version_;
     const Repairs& repairs_;
     Recorder* recorder_ = nullptr;
     KernelTable table_;
@@ -175,7 +177,7 @@ class ParsedUnit final : public TranslationUnit {
 public:
     ParsedUnit(std::string_view source, const Options& options, Repairs repairs)
         : repairs_(std::move(repairs)), collector_(repairs_), files_(make_file_system(options, precompiled_prefix(), source)),
-          action_(parsed, repairs_) {
+          action_(parsed, options.language_version, repairs_) {
         instance_ = make_instance(options, Purpose::parse_source, files_.all, &collector_);
         if (!instance_) {
             std::string text = "the compiler does not accept these options: " + collector_.text();

@@ -306,7 +306,7 @@ public:
             std::set<const clang::FunctionDecl*> visited;
             for (const auto& [callee, at] : callees) {
                 if (reaches(callee, function, visited)) {
-                    report(at, "recursion is not supported in Metal: '%0' calls itself") << function->getNameAsString();
+                    report(at, "recursion needs Metal 3.2: '%0' calls itself") << function->getNameAsString();
                     return;
                 }
             }
@@ -415,12 +415,16 @@ private:
 
 } // namespace
 
-void check_msl_rules(clang::Sema& sema, const std::vector<clang::Decl*>& declarations, const std::set<unsigned>& says_thread) {
+void check_msl_rules(clang::Sema& sema, const std::vector<clang::Decl*>& declarations, unsigned language_version,
+                     const std::set<unsigned>& says_thread) {
+    constexpr unsigned version_3_2 = 0x30002;
     Checker checker(sema, says_thread);
     for (clang::Decl* declaration : declarations) {
         checker.TraverseDecl(declaration);
     }
-    checker.report_recursion();
+    if (language_version < version_3_2) {
+        checker.report_recursion();
+    }
     checker.report_undefined();
 }
 
