@@ -9,8 +9,20 @@ import pytest
 
 import metalki as mk
 
-# Each costs more than a millisecond; numpy may have loaded some of them itself.
-HEAVY = ("asyncio", "dataclasses", "json", "ml_dtypes", "pathlib", "urllib.parse", "argparse", "logging", "inspect")
+# Most of these cost more than a millisecond each; numpy may have loaded some of them itself.
+SELDOM = ("kernel_interface", "algorithms", "_arguments", "_messages", "_profile", "_reflection", "_tasks", "_texture")
+HEAVY = (
+    *(f"metalki.{name}" for name in SELDOM),
+    "asyncio",
+    "dataclasses",
+    "json",
+    "ml_dtypes",
+    "pathlib",
+    "urllib.parse",
+    "argparse",
+    "logging",
+    "inspect",
+)
 
 LOADED = f"""
 import sys
@@ -24,6 +36,21 @@ print(*[name for name in {HEAVY} if name in sys.modules and name not in before])
 def test_the_import_loads_no_heavy_module() -> None:
     shown = subprocess.run([sys.executable, "-c", LOADED], check=True, capture_output=True, text=True).stdout
     assert shown.split() == []
+
+
+def test_a_first_result_loads_no_heavy_module() -> None:
+    first = (
+        "a = metalki.zeros(4); metalki.Kernel('kernel void k(device float* a) { a[0] = 1; }')(a, ndrange=1); a.numpy()"
+    )
+    source = LOADED.replace("import metalki\n", f"import metalki\n{first}\n")
+    shown = subprocess.run([sys.executable, "-c", source], check=True, capture_output=True, text=True).stdout
+    assert shown.split() == []
+
+
+def test_kernel_interface_is_an_attribute_of_the_package() -> None:
+    source = "import metalki as mk; print(mk.kernel_interface.MetalBackend is mk.MetalBackend, mk.MetalBackend())"
+    shown = subprocess.run([sys.executable, "-c", source], check=True, capture_output=True, text=True).stdout
+    assert shown.startswith("True")
 
 
 @pytest.mark.parametrize("name", [*mk.__all__, "Argument", "Profile", "profile"])

@@ -97,7 +97,7 @@ void synchronize(nb::handle queue) {
 std::optional<Queue> task_queue(const Device& device) {
     if (!in_event_loop())
         return std::nullopt;
-    nb::object queue = nb::handle(hooks.task_queue)(device);
+    nb::object queue = hooks.task_queue.get()(device);
     if (queue.is_none())
         return std::nullopt;
     return *nb::inst_ptr<Queue>(queue);

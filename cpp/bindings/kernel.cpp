@@ -226,7 +226,7 @@ void launch_values(PyObject* self, PyObject* const* values, std::size_t count, O
     launch(state.kernel, std::span<const ArgumentValue>(encoded, count), options.launch);
     if (conversions.state.is_valid() && PyDict_GET_SIZE(conversions.state.ptr()) != 0) {
         nb::object queue = named_queue || options.task_queue ? nb::cast(*options.launch.queue) : nb::none();
-        nb::handle(hooks.finish)(nb::handle(self), conversions.state, queue);
+        hooks.finish.get()(nb::handle(self), conversions.state, queue);
     }
 }
 
@@ -332,10 +332,10 @@ PyObject* get_arguments(PyObject* self, void*) {
                 for (const StructMember& member : a.members)
                     members.append(nb::make_tuple(member.name.c_str(), member.offset, member.type_name.c_str(),
                                                   static_cast<unsigned>(member.scalar), member.rows, member.columns));
-                list.append(nb::handle(hooks.describe_argument)(a.name.c_str(), name_of(a.kind), a.index, name_of(a.access),
-                                                                a.type_name.c_str(), static_cast<unsigned>(a.scalar), a.rows,
-                                                                a.columns, a.nbytes, a.alignment, a.is_pointer_value, a.active,
-                                                                nb::tuple(members)));
+                list.append(hooks.describe_argument.get()(a.name.c_str(), name_of(a.kind), a.index, name_of(a.access),
+                                                          a.type_name.c_str(), static_cast<unsigned>(a.scalar), a.rows,
+                                                          a.columns, a.nbytes, a.alignment, a.is_pointer_value, a.active,
+                                                          nb::tuple(members)));
             }
             state.arguments = nb::tuple(list);
         }
@@ -380,7 +380,7 @@ PyObject* kernel_repr(PyObject* self) {
 }
 
 PyObject* kernel_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
-    return PyObject_Call(hooks.make_kernel, args, kwargs);
+    return guarded([&] { return nb::steal(PyObject_Call(hooks.make_kernel.get().ptr(), args, kwargs)); });
 }
 // kernel_new() has done everything.
 int kernel_init(PyObject*, PyObject*, PyObject*) {

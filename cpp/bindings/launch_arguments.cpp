@@ -210,7 +210,7 @@ void encode_converted(const Kernel& kernel, PyObject* object, std::size_t positi
     if (!conversions.state.is_valid())
         conversions.state = nb::dict();
     nb::object result =
-        nb::handle(hooks.convert)(nb::handle(object), position, nb::handle(value), conversions.state, launches_nothing);
+        hooks.convert.get()(nb::handle(object), position, nb::handle(value), conversions.state, launches_nothing);
     if (result.is_none())
         out = ArgumentValue::none();
     else if (const auto* array = instance_of<ArrayData>(result))

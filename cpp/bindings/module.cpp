@@ -19,18 +19,12 @@ NB_MODULE(_core, m) {
     bind_profile(m);
     bind_texture(m);
     m.def(
-        "set_hooks",
-        [](nb::handle array_type, nb::handle convert, nb::handle finish, nb::handle make_kernel, nb::handle describe_argument,
-           nb::handle task_queue, nb::list numpy_scalars) {
+        "register_types",
+        [](nb::handle array_type, nb::list numpy_scalars) {
             hooks.array_type = reinterpret_cast<PyTypeObject*>(array_type.inc_ref().ptr());
-            hooks.convert = convert.inc_ref().ptr();
-            hooks.finish = finish.inc_ref().ptr();
-            hooks.make_kernel = make_kernel.inc_ref().ptr();
-            hooks.describe_argument = describe_argument.inc_ref().ptr();
-            hooks.task_queue = task_queue.inc_ref().ptr();
             register_numpy_scalars(std::move(numpy_scalars));
         },
-        "Registers the package's types and slow paths.");
+        nb::arg("array_type"), nb::arg("numpy_scalars"), "Tells the types that launches know without asking Python.");
 }
 
 } // namespace metalki::python

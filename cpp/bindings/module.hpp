@@ -17,14 +17,34 @@ namespace metalki::python {
 
 namespace nb = nanobind;
 
-// Set once by the package when it is imported; borrowed for the life of the interpreter.
+// A function of the package, imported when it is first called: what most launches go without costs no start-up time.
+class PackageFunction {
+public:
+    constexpr PackageFunction(const char* module, const char* name) : module_(module), name_(name) {}
+    nb::handle get() {
+        if (!function_)
+            function_ = nb::module_::import_(module_).attr(name_).inc_ref().ptr();
+        return function_;
+    }
+
+private:
+    const char *module_, *name_;
+    PyObject* function_ = nullptr; // borrowed for the life of the interpreter
+};
+
 struct Hooks {
-    PyTypeObject* array_type = nullptr;    // metalki.Array: the exact type that the launch accepts without asking Python
-    PyObject* convert = nullptr;           // any other argument -> Array, bytes, int (threadgroup bytes) or None
-    PyObject* finish = nullptr;            // waits and writes numpy outputs back
-    PyObject* make_kernel = nullptr;       // metalki.Kernel(...)
-    PyObject* describe_argument = nullptr; // tuple of facts -> metalki.Argument
-    PyObject* task_queue = nullptr;        // device -> queue of the running asyncio task, or None
+    // metalki.Array: the exact type that the launch accepts without asking Python. Set by the package when it is imported.
+    PyTypeObject* array_type = nullptr;
+    // Any other argument becomes Array, bytes, int (threadgroup bytes) or None.
+    PackageFunction convert{"metalki._arguments", "convert"};
+    // Waits and writes numpy outputs back.
+    PackageFunction finish{"metalki._arguments", "finish"};
+    // metalki.Kernel(...)
+    PackageFunction make_kernel{"metalki._kernel", "make_kernel"};
+    // Facts become a metalki.Argument.
+    PackageFunction describe_argument{"metalki._reflection", "describe_argument"};
+    // The queue of the running asyncio task for a device, or None.
+    PackageFunction task_queue{"metalki._queue", "task_queue"};
 };
 extern Hooks hooks;
 

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import _arguments, _array, _core, _dtypes, _kernel, _queue
-from . import kernel_interface as kernel_interface
-from ._arguments import threadgroup
+from . import _array, _core, _dtypes
 from ._array import Array, array, asarray, empty, empty_like, full, ones, zeros, zeros_like
 from ._compile import Library, compile
 from ._device import Device, device, device_synchronize, devices, set_device, use_device
 from ._kernel import Kernel
 from ._queue import Event, Queue, global_queue, on_complete, synchronize, synchronize_async
-from ._tasks import Task
-from ._texture import Sampler, Texture
 from .errors import (
     ArgumentError,
     CompileError,
@@ -28,13 +24,17 @@ from .errors import (
     MetalkiError,
     OutOfMemoryError,
 )
-from .kernel_interface import MetalBackend
 
 if TYPE_CHECKING:
+    from . import kernel_interface as kernel_interface
+    from ._arguments import threadgroup
     from ._profile import Profile, profile
     from ._reflection import Argument
+    from ._tasks import Task
+    from ._texture import Sampler, Texture
     from .algorithms import *  # noqa: F403
     from .algorithms import random as random
+    from .kernel_interface import MetalBackend
 
 __version__ = _core.version()
 __array_api_version__ = "2024.12"
@@ -83,28 +83,31 @@ __all__ = [
     "zeros_like",
 ]
 
-_core.set_hooks(
-    _array.Array,
-    _arguments.convert,
-    _arguments.finish,
-    _kernel.make_kernel,
-    _kernel.describe_argument,
-    _queue.task_queue,
-    _dtypes.scalar_samples(),
-)
+_core.register_types(_array.Array, _dtypes.scalar_samples())
 
-
-_ON_DEMAND = {"Argument": "_reflection", "Profile": "_profile", "profile": "_profile"}
+# name: where it is
+_ON_DEMAND = {
+    "Argument": "_reflection",
+    "MetalBackend": "kernel_interface",
+    "Profile": "_profile",
+    "Sampler": "_texture",
+    "Task": "_tasks",
+    "Texture": "_texture",
+    "profile": "_profile",
+    "threadgroup": "_arguments",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What few programs use is imported when it is first asked for, which halves the time of the import: the array
-    primitives (mk.sum, mk.sort, mk.random, ...), mk.profile and what describes arguments."""
+    """What not every program uses is imported when it is first asked for, which makes up most of the package: the array
+    primitives (mk.sum, mk.sort, mk.random, ...), KernelInterface, textures, profiles, ..."""
     from importlib import import_module
 
     if name in _ON_DEMAND:
         found = globals()[name] = getattr(import_module(f".{_ON_DEMAND[name]}", __name__), name)
         return found
+    if name == "kernel_interface":
+        return import_module(".kernel_interface", __name__)
     if name == "__array_namespace_info__" or not name.startswith("_"):
         algorithms = import_module(".algorithms", __name__)  # `from . import` would ask for the attribute here again
         if name == "algorithms":

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from . import _core, _device, _dtypes
+from ._operators import Operators, algorithms
 from .errors import ArgumentError, MetalkiError
 
 __all__ = ["Array", "array", "asarray", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"]
@@ -17,7 +18,7 @@ __all__ = ["Array", "array", "asarray", "empty", "empty_like", "full", "ones", "
 _MOST_BYTES = 2**62
 
 
-class Array(_core.ArrayBase):
+class Array(Operators):
     """A C-contiguous array in device memory. Made by mk.array, mk.empty, mk.zeros and the like.
 
     `a.numpy()` shows shared storage without a copy, after waiting for the device. Slices along the first axis,
@@ -86,7 +87,7 @@ class Array(_core.ArrayBase):
         if isinstance(key, tuple):
             return self._part(key)
         if isinstance(key, (Array, np.ndarray)) and key.dtype == np.bool_:
-            return cast(Array, _algorithms().compress(key, self))
+            return cast(Array, algorithms().compress(key, self))
         if self.ndim == 0:
             raise IndexError("metalki.Array: an array without axes cannot be indexed; use .numpy()")
         row = self.strides[0]
@@ -155,150 +156,6 @@ class Array(_core.ArrayBase):
                 return
         raise ArgumentError("metalki.Array: elements cannot be assigned; write to .numpy() or use KI.copyto")
 
-    def __add__(self, other: Any) -> Array:
-        return cast(Array, _apply("add", self, other))
-
-    def __radd__(self, other: Any) -> Array:
-        return cast(Array, _apply("add", other, self))
-
-    def __iadd__(self, other: Any) -> Array:
-        return cast(Array, _apply("add", self, other, out=self))
-
-    def __sub__(self, other: Any) -> Array:
-        return cast(Array, _apply("subtract", self, other))
-
-    def __rsub__(self, other: Any) -> Array:
-        return cast(Array, _apply("subtract", other, self))
-
-    def __isub__(self, other: Any) -> Array:
-        return cast(Array, _apply("subtract", self, other, out=self))
-
-    def __mul__(self, other: Any) -> Array:
-        return cast(Array, _apply("multiply", self, other))
-
-    def __rmul__(self, other: Any) -> Array:
-        return cast(Array, _apply("multiply", other, self))
-
-    def __imul__(self, other: Any) -> Array:
-        return cast(Array, _apply("multiply", self, other, out=self))
-
-    def __truediv__(self, other: Any) -> Array:
-        return cast(Array, _apply("divide", self, other))
-
-    def __rtruediv__(self, other: Any) -> Array:
-        return cast(Array, _apply("divide", other, self))
-
-    def __itruediv__(self, other: Any) -> Array:
-        return cast(Array, _apply("divide", self, other, out=self))
-
-    def __floordiv__(self, other: Any) -> Array:
-        return cast(Array, _apply("floor_divide", self, other))
-
-    def __rfloordiv__(self, other: Any) -> Array:
-        return cast(Array, _apply("floor_divide", other, self))
-
-    def __ifloordiv__(self, other: Any) -> Array:
-        return cast(Array, _apply("floor_divide", self, other, out=self))
-
-    def __mod__(self, other: Any) -> Array:
-        return cast(Array, _apply("remainder", self, other))
-
-    def __rmod__(self, other: Any) -> Array:
-        return cast(Array, _apply("remainder", other, self))
-
-    def __imod__(self, other: Any) -> Array:
-        return cast(Array, _apply("remainder", self, other, out=self))
-
-    def __pow__(self, other: Any) -> Array:
-        return cast(Array, _apply("pow", self, other))
-
-    def __rpow__(self, other: Any) -> Array:
-        return cast(Array, _apply("pow", other, self))
-
-    def __ipow__(self, other: Any) -> Array:
-        return cast(Array, _apply("pow", self, other, out=self))
-
-    def __and__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_and", self, other))
-
-    def __rand__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_and", other, self))
-
-    def __iand__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_and", self, other, out=self))
-
-    def __or__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_or", self, other))
-
-    def __ror__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_or", other, self))
-
-    def __ior__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_or", self, other, out=self))
-
-    def __xor__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_xor", self, other))
-
-    def __rxor__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_xor", other, self))
-
-    def __ixor__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_xor", self, other, out=self))
-
-    def __lshift__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_left_shift", self, other))
-
-    def __rlshift__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_left_shift", other, self))
-
-    def __ilshift__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_left_shift", self, other, out=self))
-
-    def __rshift__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_right_shift", self, other))
-
-    def __rrshift__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_right_shift", other, self))
-
-    def __irshift__(self, other: Any) -> Array:
-        return cast(Array, _apply("bitwise_right_shift", self, other, out=self))
-
-    def __matmul__(self, other: Any) -> Array:
-        return cast(Array, _apply("matmul", self, other))
-
-    def __rmatmul__(self, other: Any) -> Array:
-        return cast(Array, _apply("matmul", other, self))
-
-    def __eq__(self, other: Any) -> Array:  # type: ignore[override]
-        return cast(Array, _apply("equal", self, other))
-
-    def __ne__(self, other: Any) -> Array:  # type: ignore[override]
-        return cast(Array, _apply("not_equal", self, other))
-
-    def __lt__(self, other: Any) -> Array:
-        return cast(Array, _apply("less", self, other))
-
-    def __le__(self, other: Any) -> Array:
-        return cast(Array, _apply("less_equal", self, other))
-
-    def __gt__(self, other: Any) -> Array:
-        return cast(Array, _apply("greater", self, other))
-
-    def __ge__(self, other: Any) -> Array:
-        return cast(Array, _apply("greater_equal", self, other))
-
-    def __neg__(self) -> Array:
-        return cast(Array, _algorithms().negative(self))
-
-    def __pos__(self) -> Array:
-        return cast(Array, _algorithms().positive(self))
-
-    def __abs__(self) -> Array:
-        return cast(Array, _algorithms().abs(self))
-
-    def __invert__(self) -> Array:
-        return cast(Array, _algorithms().bitwise_invert(self))
-
     __hash__ = None  # type: ignore[assignment]  # == compares elements
     __array_priority__ = 1000  # numpy arrays leave operators with an Array to it
 
@@ -347,7 +204,7 @@ class Array(_core.ArrayBase):
 
     def astype(self, dtype: Any, *, copy: bool = True) -> Array:
         """The elements converted to another dtype, as a new array; the array itself with copy=False when it has it."""
-        return cast(Array, _algorithms().astype(self, dtype, copy=copy))
+        return cast(Array, algorithms().astype(self, dtype, copy=copy))
 
     def to_device(self, device: Any, /) -> Array:
         """The array itself when it is on that device, else a copy there."""
@@ -362,12 +219,12 @@ class Array(_core.ArrayBase):
     @property
     def T(self) -> Array:
         """The transpose, as a copy: the axes in reverse order."""
-        return cast(Array, _algorithms().permute_dims(self, tuple(range(self.ndim))[::-1]))
+        return cast(Array, algorithms().permute_dims(self, tuple(range(self.ndim))[::-1]))
 
     @property
     def mT(self) -> Array:
         """The transpose of the last two axes, as a copy."""
-        return cast(Array, _algorithms().matrix_transpose(self))
+        return cast(Array, algorithms().matrix_transpose(self))
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
@@ -398,25 +255,6 @@ class Array(_core.ArrayBase):
             return f"{text},\n{np.array2string(self.numpy(), threshold=20)})"
         except MetalkiError as error:
             return f"{text}, {error})"
-
-
-def _algorithms() -> Any:
-    """The array primitives, loaded when first used."""
-    from . import algorithms
-
-    return algorithms
-
-
-def _can_operate(value: Any) -> bool:
-    return isinstance(value, (Array, np.ndarray, np.generic, bool, int, float))
-
-
-def _apply(name: str, left: Any, right: Any, out: Array | None = None) -> Any:
-    """An operator, as the function of that name has it; NotImplemented for operands that are no arrays or numbers."""
-    if not (_can_operate(left) and _can_operate(right)):
-        return NotImplemented
-    function = getattr(_algorithms(), name)
-    return function(left, right) if out is None else function(left, right, out=out)
 
 
 def _index(value: Any, what: str) -> int:

@@ -380,5 +380,5 @@ class SamplerBase:
 def pixel_formats() -> list[tuple[str, int, int]]:
     """All formats: name, elements of a pixel, code of the element type."""
 
-def set_hooks(*hooks: Any) -> None:
-    """Registers the package's types and slow paths."""
+def register_types(array_type: type, numpy_scalars: list[tuple[Any, str, bytes]]) -> None:
+    """Tells the types that launches know without asking Python."""

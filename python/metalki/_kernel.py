@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,17 +13,7 @@ from . import _compile, _core, _device
 from ._core import Kernel
 from .errors import ArgumentError
 
-if TYPE_CHECKING:
-    from ._reflection import Argument
-
 __all__ = ["Kernel"]
-
-
-def describe_argument(*facts: Any) -> Argument:
-    """Called by the native part, once per argument of a kernel."""
-    from ._reflection import describe_argument
-
-    return describe_argument(*facts)
 
 
 _kernels: dict[Any, Kernel] = {}
