@@ -221,3 +221,13 @@ def test_a_write_between_neighbours_is_seen() -> None:
     data, out = np.arange(256, dtype=np.uint8), mk.zeros(128, np.uint8)
     k(mk.array(data), out, ndrange=64)
     assert np.array_equal(out.numpy().reshape(-1, 2), np.stack([data[::4] + 1, np.full(64, 9)], 1))
+
+
+def test_lanes_that_are_off_may_have_a_zero_as_divisor() -> None:
+    out = mk.zeros(64, np.uint32)
+    mk.Kernel(
+        HEAD
+        + """kernel void k(device uint* o, uint lane [[thread_index_in_simdgroup]], uint i [[thread_position_in_grid]]) {
+        uint s = 1, d = lane * lane; if (i % 4 == 3) { if (d != 0) s += lane % d; } o[i] = s; }"""
+    )(out, ndrange=64, workgroupsize=32)
+    assert out.numpy().tolist() == [1 + (i % 32 if i % 4 == 3 else 0) for i in range(64)]

@@ -265,12 +265,15 @@ llvm::Value* Widener::emit_varying(const llvm::Instruction& instruction, Mask ma
     return builder_.Insert(wide, instruction.getName());
 }
 
-// A lane that is off must not trap, whatever its divisor.
+// A lane that is off must not trap, whatever its divisor. A zero is taken out of all lanes, as LLVM takes a constant vector with
+// one for a divisor that nobody divides by, and forgets about the other lanes.
 llvm::Value* Widener::emit_division(const llvm::BinaryOperator& division, Mask mask) {
     llvm::Value* divisor = vector(division.getOperand(1));
     llvm::Value* dividend = vector(division.getOperand(0));
     if (mask && !llvm::isa<llvm::Constant>(division.getOperand(1))) {
-        divisor = builder_.CreateSelect(mask, divisor, llvm::ConstantInt::get(divisor->getType(), 1));
+        auto* one = llvm::ConstantInt::get(divisor->getType(), 1);
+        llvm::Value* is_zero = builder_.CreateICmpEQ(divisor, llvm::Constant::getNullValue(divisor->getType()));
+        divisor = builder_.CreateSelect(mask, builder_.CreateSelect(is_zero, one, divisor), one);
         dividend = builder_.CreateSelect(mask, dividend, llvm::Constant::getNullValue(dividend->getType()));
     }
     auto* wide = llvm::BinaryOperator::Create(division.getOpcode(), dividend, divisor);
