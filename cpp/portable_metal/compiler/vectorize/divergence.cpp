@@ -122,6 +122,7 @@ void Divergence::run() {
             changed = before != after;
         }
     }
+    regions_.find_full_loops(is_divergent);
 }
 
 bool Divergence::update(const llvm::Instruction& instruction) {

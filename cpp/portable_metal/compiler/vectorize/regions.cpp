@@ -96,9 +96,9 @@ void close_regions(Level& level) {
 } // namespace
 
 Regions::Regions(llvm::Function& function, llvm::LoopInfo& loops)
-    : loops_(loops), root_(make_level(&function.getEntryBlock(), nullptr)) {}
+    : loops_(loops), root_(make_level(&function.getEntryBlock(), nullptr, {})) {}
 
-std::unique_ptr<Level> Regions::make_level(llvm::BasicBlock* entry, llvm::Loop* loop) {
+std::unique_ptr<Level> Regions::make_level(llvm::BasicBlock* entry, llvm::Loop* loop, const Cuts& cuts) {
     auto level = std::make_unique<Level>();
     level->loop = loop;
     struct Raw {
@@ -121,6 +121,9 @@ std::unique_ptr<Level> Regions::make_level(llvm::BasicBlock* entry, llvm::Loop* 
         llvm::Loop* child = child_loop(loops_, block, loop);
         node.inner = child;
         auto add = [&](llvm::BasicBlock* from, llvm::BasicBlock* to) {
+            if (cuts.count({from, to})) {
+                return;
+            }
             node.edges.push_back({from, to, 0});
             node.targets.push_back(to ? representative(to) : nullptr);
         };
@@ -177,7 +180,7 @@ std::unique_ptr<Level> Regions::make_level(llvm::BasicBlock* entry, llvm::Loop* 
             }
         }
         if (from.inner) {
-            node.inner = make_level(from.block, from.inner);
+            node.inner = make_level(from.block, from.inner, {});
         }
     }
     find_dominators(*level);

@@ -30,12 +30,16 @@ struct Level {
         unsigned post_dominator = 0;        // immediate; end() possible
         bool split = false;                 // its lanes may go different ways
         bool predicated = false;            // runs under a mask of its own
+        bool parts = false;                 // of `together`: only the edge that stays in the loop is left
         std::vector<unsigned> region;       // split and not predicated: what lies between it and its post-dominator, in order
     };
 
     llvm::Loop* loop = nullptr; // null: the function
     bool divergent = false;     // lanes may leave the loop in different iterations
     std::vector<Node> nodes;
+    // Of a divergent loop: the same iteration as long as no lane leaves, without the ways that lead out of the loop. Null where
+    // that would be of no use.
+    std::unique_ptr<Level> together;
 
     unsigned end() const { return static_cast<unsigned>(nodes.size()); }
 };
@@ -52,6 +56,9 @@ public:
     // divergent.
     void update(const IsDivergent& is_divergent);
 
+    // Adds `together` to the divergent loops. Once, when all divergent terminators are known.
+    void find_full_loops(const IsDivergent& is_divergent);
+
     const Level& function() const { return *root_; }
     // Lanes may have come here along different ways: phis of different values differ by lane.
     bool is_join(const llvm::BasicBlock* block) const { return joins_.count(block) > 0; }
@@ -61,7 +68,11 @@ public:
     bool is_unmasked(const llvm::BasicBlock* block) const { return unmasked_.count(block) > 0; }
 
 private:
-    std::unique_ptr<Level> make_level(llvm::BasicBlock* entry, llvm::Loop* loop);
+    using Cuts = std::set<std::pair<const llvm::BasicBlock*, const llvm::BasicBlock*>>;
+
+    std::unique_ptr<Level> make_level(llvm::BasicBlock* entry, llvm::Loop* loop, const Cuts& cuts);
+    void find_full_loops(Level& level, const IsDivergent& is_divergent);
+    std::unique_ptr<Level> make_together(const Level& level, const IsDivergent& is_divergent);
     void find_dominators(Level& level);
     void update_level(Level& level, const IsDivergent& is_divergent);
     void note_unmasked(const Level& level, bool unmasked);

@@ -123,7 +123,9 @@ void Widener::emit_node(LevelState& state, unsigned index) {
     }
     enter(label(node.block));
     emit_block(*node.block, load_mask(state.mask));
-    if (node.split) {
+    if (node.parts) {
+        emit_parting(state, node);
+    } else if (node.split) {
         emit_region(state, node);
     } else {
         emit_real_branch(state, node);
@@ -166,9 +168,14 @@ void Widener::emit_inner_loop(LevelState& outer, unsigned index, llvm::AllocaIns
             builder_.CreateStore(entering, state.mask);
             builder_.CreateStore(llvm::Constant::getNullValue(lanes_type), state.again);
         }
-        builder_.CreateBr(header);
+        if (state.level->together) {
+            emit_full_loop(state, header);
+        } else {
+            builder_.CreateBr(header);
+        }
     }
     emit_level(state);
+    emit_partings(state);
     if (state.collects && node.split) {
         node_exit_masks_[&node] = state.exit_masks;
     }
@@ -182,26 +189,42 @@ void Widener::forget_phis(const llvm::BasicBlock* block) {
     }
 }
 
-// The masked blocks behind a split, one after the other, then the block where the lanes meet.
-void Widener::emit_region(LevelState& state, const Level::Node& split) {
+// Nobody waits yet in the blocks behind a split, `from` and those after it, nor where they end.
+void Widener::open_region(LevelState& state, const Level::Node& split, unsigned from) {
     const Level& level = *state.level;
     llvm::Type* lanes_type = full_mask()->getType();
-    llvm::BasicBlock* join = split.post_dominator == level.end() ? nullptr : level.nodes[split.post_dominator].block;
     // What left a loop has brought its values along.
     auto is_loop_exit = [&](const llvm::BasicBlock* block) {
         return split.inner && std::ranges::any_of(split.edges, [&](const Edge& edge) { return edge.to == block; });
     };
+    auto forget = [&](unsigned node) {
+        if (node != level.end() && !is_loop_exit(level.nodes[node].block)) {
+            forget_phis(level.nodes[node].block);
+        }
+    };
     for (unsigned r : split.region) {
-        state.node_masks[r] = make_slot(lanes_type, "on");
+        if (!state.node_masks[r]) {
+            state.node_masks[r] = make_slot(lanes_type, "on");
+        }
         builder_.CreateStore(llvm::Constant::getNullValue(lanes_type), state.node_masks[r]);
-        if (!is_loop_exit(level.nodes[r].block)) {
-            forget_phis(level.nodes[r].block);
+        if (r >= from) {
+            forget(r);
         }
     }
-    if (join && !is_loop_exit(join)) {
-        forget_phis(join);
-    }
+    forget(split.post_dominator);
+}
+
+// The masked blocks behind a split, one after the other, then the block where the lanes meet.
+void Widener::emit_region(LevelState& state, const Level::Node& split) {
+    const Level& level = *state.level;
+    open_region(state, split, 0);
     emit_masked_branch(state, split);
+    if (level.together) {
+        llvm::BasicBlock* parted = llvm::BasicBlock::Create(context_, "parted", body_);
+        state.behind_partings[split.block] = parted;
+        builder_.CreateBr(parted);
+        enter(parted);
+    }
     for (unsigned r : split.region) {
         const Level::Node& node = level.nodes[r];
         llvm::BasicBlock* next = llvm::BasicBlock::Create(context_, "next", body_);
@@ -226,9 +249,10 @@ void Widener::emit_region(LevelState& state, const Level::Node& split) {
         }
         builder_.CreateBr(next);
         enter(next);
+        state.behind_partings[node.block] = next;
     }
-    if (join) {
-        builder_.CreateBr(label(join));
+    if (split.post_dominator != level.end()) {
+        builder_.CreateBr(label(level.nodes[split.post_dominator].block));
     } else {
         builder_.CreateBr(level.divergent ? state.end : return_);
     }

@@ -243,6 +243,10 @@ llvm::Value* Widener::any(Mask mask) {
     return builder_.CreateICmpNE(mask_bits(mask), builder_.getInt32(0));
 }
 
+llvm::Value* Widener::all(Mask mask) {
+    return builder_.CreateICmpEQ(mask_bits(mask), builder_.getInt32(~0u));
+}
+
 llvm::Value* Widener::first_active(Mask mask) {
     if (!mask) {
         return builder_.getInt32(0);

@@ -50,6 +50,15 @@ private:
     using Representation = llvm::Value*;
     using EdgeKey = std::pair<const llvm::BasicBlock*, const llvm::BasicBlock*>;
 
+    using Values = std::unordered_map<const llvm::Value*, llvm::Value*>;
+
+    // Where the first lanes want to leave a loop that all were in.
+    struct Parting {
+        const llvm::BasicBlock* at = nullptr;
+        llvm::BasicBlock* code = nullptr; // empty as yet
+        Values values;                    // known there
+    };
+
     // A level while code for it is written.
     struct LevelState {
         const Level* level = nullptr;
@@ -62,6 +71,8 @@ private:
         llvm::BasicBlock* behind = nullptr; // where collected lanes go on
         std::map<EdgeKey, llvm::AllocaInst*> exit_masks;
         std::vector<llvm::AllocaInst*> node_masks;
+        std::vector<Parting> partings;
+        std::map<const llvm::BasicBlock*, llvm::BasicBlock*> behind_partings; // where lanes that have parted go on
     };
 
     // widen_control.cpp
@@ -77,12 +88,20 @@ private:
     bool leaves_divergent_loop(const LevelState& state, const Edge& edge) const;
     llvm::BasicBlock* follow(LevelState& state, const Edge& edge, Mask mask);
     void note_headers(const Level& level);
+    void open_region(LevelState& state, const Level::Node& split, unsigned from);
     llvm::BasicBlock* label(const llvm::BasicBlock* block);
     void enter(llvm::BasicBlock* block);
     void emit_block(const llvm::BasicBlock& block, Mask mask);
     bool needs_guard(const Level::Node& node) const;
     Mask load_mask(llvm::AllocaInst* slot);
     void or_mask(llvm::AllocaInst* slot, Mask mask);
+
+    // widen_full_loops.cpp
+    void emit_full_loop(LevelState& masked, llvm::BasicBlock* header);
+    void emit_parting(LevelState& state, const Level::Node& node);
+    void emit_partings(LevelState& masked);
+    llvm::Value* holds_for_all(const llvm::Value* condition, bool expected);
+    llvm::Value* comparison_holds_for_all(const llvm::ICmpInst& comparison, bool expected);
 
     // widen_values.cpp
     llvm::Type* widened(llvm::Type* type) const;
@@ -103,6 +122,7 @@ private:
     void define(const llvm::Instruction& instruction, Representation value);
     llvm::Value* mask_bits(Mask mask);
     llvm::Value* any(Mask mask);
+    llvm::Value* all(Mask mask);
     Mask both(Mask a, Mask b);
     llvm::Value* blend(Mask mask, llvm::Value* on, llvm::Value* off);
     Mask full_mask();
@@ -185,7 +205,7 @@ private:
     llvm::BasicBlock* prologue_ = nullptr; // what depends on parameters only
     llvm::BasicBlock* return_ = nullptr;
     llvm::IRBuilder<> builder_;
-    std::unordered_map<const llvm::Value*, Representation> prologue_values_, local_values_;
+    Values prologue_values_, local_values_;
     std::unordered_map<const llvm::Value*, llvm::AllocaInst*> value_slots_;
     std::map<const llvm::BasicBlock*, llvm::BasicBlock*> labels_;
     std::map<const Level::Node*, std::map<EdgeKey, llvm::AllocaInst*>> node_exit_masks_;
