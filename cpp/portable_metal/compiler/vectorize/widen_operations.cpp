@@ -265,8 +265,8 @@ llvm::Value* Widener::emit_varying(const llvm::Instruction& instruction, Mask ma
     return builder_.Insert(wide, instruction.getName());
 }
 
-// A lane that is off must not trap, whatever its divisor. A zero is taken out of all lanes, as LLVM takes a constant vector with
-// one for a divisor that nobody divides by, and forgets about the other lanes.
+// A lane that is off must not trap, whatever its divisor. A zero is taken out of all lanes, as LLVM takes a constant vector
+// with one for a divisor that nobody divides by, and forgets about the other lanes.
 llvm::Value* Widener::emit_division(const llvm::BinaryOperator& division, Mask mask) {
     llvm::Value* divisor = vector(division.getOperand(1));
     llvm::Value* dividend = vector(division.getOperand(0));
