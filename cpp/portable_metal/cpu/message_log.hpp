@@ -35,11 +35,17 @@ public:
     bool wants(compiler::LogTarget target) noexcept;
 
     // The following only while no kernel runs.
-    bool is_empty() const { return used_.load(std::memory_order_relaxed) == 0; }
+    bool is_empty() const { return used_.load(std::memory_order_relaxed) == 0 && dropped_prints() == 0 && dropped_logs() == 0; }
     void for_each(const std::function<void(const Message&)>& function) const;
     std::uint64_t dropped_prints() const { return dropped_prints_.load(std::memory_order_relaxed); }
     std::uint64_t dropped_logs() const { return dropped_logs_.load(std::memory_order_relaxed); }
     std::size_t capacity() const { return capacity_; }
+    compiler::LogTarget lowest() const { return lowest_; }
+    // Of messages that were lost before they came here.
+    void add_dropped(std::uint64_t prints, std::uint64_t logs) {
+        dropped_prints_.fetch_add(prints, std::memory_order_relaxed);
+        dropped_logs_.fetch_add(logs, std::memory_order_relaxed);
+    }
 
 private:
     std::byte* storage() noexcept;

@@ -41,7 +41,23 @@ bool is_usable(DeviceNumber device) {
            attribute(DeviceAttribute::can_use_host_pointer_for_registered_memory, device) != 0;
 }
 
+thread_local Device* used_here = nullptr;
+
 } // namespace
+
+Use::Use(Device& device) : outer_(used_here) {
+    if (outer_ == &device)
+        return;
+    device.enter();
+    used_here = device_ = &device;
+}
+
+Use::~Use() {
+    if (!device_)
+        return;
+    device_->leave();
+    used_here = outer_;
+}
 
 Device::Device(DeviceNumber number) : facts_(read_facts(number)) {}
 

@@ -45,7 +45,7 @@ public:
     // A kernel that never ends holds the device: it is of no use until the process ends. Uses throw from now on.
     void give_up(const std::string& reason);
 
-    // Functions to call when the context has been made anew, inside it; they live as long as the process. Not within a Use.
+    // Functions to call when the context has been made anew, inside it; they live as long as the process.
     void on_renewal(std::function<void()> function);
 
 private:
@@ -64,17 +64,19 @@ private:
     std::vector<std::function<void()>> renewals_;
 };
 
-// The device's context is the calling thread's as long as this lives; it is made anew first when a fault ended it. Not nested.
+// The device's context is the calling thread's as long as this lives; it is made anew first when a fault ended it. Within
+// another Use of the same device it does nothing.
 class Use {
 public:
     // Throws Error or std::runtime_error when the device is lost.
-    explicit Use(Device& device) : device_(device) { device_.enter(); }
-    ~Use() { device_.leave(); }
+    explicit Use(Device& device);
+    ~Use();
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
 private:
-    Device& device_;
+    Device* const outer_;
+    Device* device_ = nullptr; // null: it does nothing
 };
 
 // All GPUs that the driver shows and that can be used, in its order. Made once; empty without a driver.

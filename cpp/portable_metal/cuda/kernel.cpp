@@ -4,23 +4,55 @@
 #include <algorithm>
 #include <array>
 
+#include "compiler/cache/disk_cache.hpp"
+
 namespace metalki::cuda {
 namespace {
 
 // Without asking, kernels get this much dynamic threadgroup memory.
 constexpr std::size_t granted_memory = 48 << 10;
 
-Module load_module(const compiler::GpuCode& code) {
-    std::array<char, 8192> log{};
-    std::array options{LoadOption::error_log_buffer, LoadOption::error_log_buffer_size};
-    std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
-    Module module = nullptr;
-    const Result result =
-        driver().module_load(&module, code.ptx.c_str(), unsigned{options.size()}, options.data(), values.data());
-    if (result != Result::success)
-        throw Error(result,
-                    "loading of kernel \"" + code.function.name + "\"" + (log[0] ? std::string(", ") + log.data() : ""));
-    return module;
+// Room for what the driver's assembler says.
+class AssemblerLog {
+public:
+    std::array<LoadOption, 2> options{LoadOption::error_log_buffer, LoadOption::error_log_buffer_size};
+    std::array<void*, 2> values{text_.data(), reinterpret_cast<void*>(text_.size() - 1)};
+
+    void check(Result result, const compiler::GpuCode& code) const {
+        if (result != Result::success)
+            throw Error(result, "assembling kernel \"" + code.function.name + "\"" +
+                                    (text_[0] ? std::string(" (") + text_.data() + ")" : ""));
+    }
+
+private:
+    std::array<char, 8192> text_{};
+};
+
+std::string assemble(const compiler::GpuCode& code) {
+    AssemblerLog log;
+    LinkHandle link = nullptr;
+    log.check(driver().link_create(static_cast<unsigned>(log.options.size()), log.options.data(), log.values.data(), &link),
+              code);
+    const std::unique_ptr<LinkObject, Result (*)(LinkHandle)> owner(link, driver().link_destroy);
+    log.check(
+        driver().link_add(link, LinkInput::ptx, code.ptx.c_str(), code.ptx.size() + 1, code.entry.c_str(), 0, nullptr, nullptr),
+        code);
+    void* image = nullptr;
+    std::size_t bytes = 0;
+    log.check(driver().link_complete(link, &image, &bytes), code);
+    return {static_cast<const char*>(image), bytes};
+}
+
+// From the disk where this driver has assembled the same text for such a device before.
+std::string machine_code(const Device& device, const compiler::GpuCode& code) {
+    const compiler::DiskCache& cache = compiler::DiskCache::instance();
+    const std::string key = compiler::content_hash("machine code " + std::to_string(device.facts().architecture) + " " +
+                                                   std::to_string(driver().version) + " " + code.ptx);
+    if (auto found = cache.load(key))
+        return *std::move(found);
+    std::string made = assemble(code);
+    cache.store(key, made);
+    return made;
 }
 
 } // namespace
@@ -44,7 +76,10 @@ Kernel::~Kernel() {
 }
 
 void Kernel::load() {
-    module_ = load_module(*code_);
+    if (image_.empty())
+        image_ = machine_code(device_, *code_);
+    check(driver().module_load(&module_, image_.data(), 0, nullptr, nullptr),
+          "cuModuleLoadData of kernel \"" + code_->function.name + "\"");
     check(driver().module_get_function(&function_, module_, code_->entry.c_str()),
           "cuModuleGetFunction of \"" + code_->entry + "\"");
     allowed_memory_.store(0, std::memory_order_relaxed);

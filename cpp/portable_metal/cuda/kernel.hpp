@@ -36,6 +36,7 @@ private:
     Device& device_;
     const std::shared_ptr<const compiler::GpuCode> code_;
     std::mutex mutex_;
+    std::string image_; // machine code
     Module module_ = nullptr;
     Function function_ = nullptr;
     std::atomic<std::uint64_t> generation_{0};   // of the context that function_ belongs to

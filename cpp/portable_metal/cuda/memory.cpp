@@ -25,11 +25,12 @@ void* pointer_to(Address address) {
 
 } // namespace
 
-// Four sizes between powers of two: at most a quarter is lost.
+// Four sizes between powers of two, but never more than a page of the device is lost.
 std::size_t BlockCache::rounded(std::size_t bytes) {
     if (bytes <= smallest)
         return smallest;
-    const std::size_t step = std::max(smallest, std::bit_floor(bytes - 1) / 4);
+    constexpr std::size_t device_page = 2 << 20;
+    const std::size_t step = std::clamp(std::bit_floor(bytes - 1) / 4, smallest, device_page);
     return (bytes + step - 1) / step * step;
 }
 

@@ -43,7 +43,7 @@ BufferState::~BufferState() {
     if (owns_memory) {
         if (storage() == MTL::StorageModePrivate)
             device.forget(*this);
-        if (address)
+        if (!is_lost.load(std::memory_order_relaxed))
             device.deallocate(address, length, storage());
         return;
     }

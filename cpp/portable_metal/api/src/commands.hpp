@@ -105,6 +105,7 @@ public:
         std::byte* address = nullptr;       // null: nothing bound
         std::size_t offset = 0, length = 0; // length of the whole buffer
         std::uint64_t digest = 0;           // of bytes or address
+        bool is_bytes = false;
     };
     Reference<CommandBufferState> buffer;
     bool compute;

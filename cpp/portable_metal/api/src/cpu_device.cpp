@@ -116,10 +116,11 @@ public:
     bool add_host_memory(void*, std::size_t) override { return true; }
     void remove_host_memory(void*) override {}
 
-    std::shared_ptr<const DeviceCode> make_code(const compiler::Library& library, const std::string& function,
+    std::shared_ptr<const DeviceCode> make_code(const std::shared_ptr<const compiler::Library>& library,
+                                                const std::string& function,
                                                 std::span<const compiler::ConstantValue> constants) override {
         auto made = std::make_shared<CpuCode>();
-        made->code = library.make_kernel(function, constants, cpu::runtime_symbols());
+        made->code = library->make_kernel(function, constants, cpu::runtime_symbols());
         made->function = made->code->function;
         made->static_threadgroup_memory = made->code->static_threadgroup_memory;
         made->max_threads = cpu::max_threads_per_threadgroup;

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "collections.hpp"
+#include "gpu_device.hpp"
 
 namespace metalki::api {
 namespace {
@@ -15,7 +16,12 @@ const DeviceFacts& facts(const MTL::Device* device) {
 } // namespace
 
 std::span<DeviceState* const> all_devices() {
-    static const auto* const all = new std::vector<DeviceState*>{&cpu_device()};
+    static const auto* const all = [] {
+        auto* made = new std::vector<DeviceState*>{&cpu_device()};
+        for (DeviceState* gpu : find_gpus())
+            made->push_back(gpu);
+        return made;
+    }();
     return *all;
 }
 

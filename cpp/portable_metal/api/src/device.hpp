@@ -62,7 +62,8 @@ public:
     virtual void forget(BufferState&) {}
 
     // Throws CompileError, SpecializationError or std::runtime_error.
-    virtual std::shared_ptr<const DeviceCode> make_code(const compiler::Library& library, const std::string& function,
+    virtual std::shared_ptr<const DeviceCode> make_code(const std::shared_ptr<const compiler::Library>& library,
+                                                        const std::string& function,
                                                         std::span<const compiler::ConstantValue> constants) = 0;
     // What runs the commands of a queue; null: the scheduler's threads do.
     virtual std::unique_ptr<DeviceQueue> make_queue(QueueState& queue) = 0;
@@ -90,7 +91,8 @@ public:
     MTL::StorageMode storage() const { return static_cast<MTL::StorageMode>(options >> 4 & 15); }
 
     DeviceState& device;
-    std::size_t length = 0; // bytes
+    std::size_t length = 0;           // bytes
+    std::atomic<bool> is_lost{false}; // a fault of the device took the contents
     MTL::ResourceOptions options = 0;
     Reference<StringState> label;
     // Number of the command buffer that retained this resource last: spares it retaining once per bind.
@@ -103,7 +105,7 @@ public:
     const char* class_name() const override { return "MTL::Buffer"; }
     ~BufferState() override;
 
-    std::byte* address = nullptr; // for kernels, and for the host unless the storage is private; null: a fault took the memory
+    std::byte* address = nullptr;                    // for kernels, and for the host unless the storage is private
     bool owns_memory = true, is_host_memory = false; // the latter: pages of the caller, which the device was told of
     std::function<void(void*, NS::UInteger)> deallocator;
 };

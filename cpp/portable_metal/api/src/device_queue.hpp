@@ -41,8 +41,8 @@ public:
     // A dispatch, copy or fill.
     virtual void run(CommandBufferState& buffer, const Command& command) = 0;
     virtual std::shared_ptr<DevicePoint> mark() = 0;
-    // What is handed over later waits on the device. False: this device cannot wait for the point.
-    virtual bool wait_for(const DevicePoint& point) = 0;
+    // What is handed over later waits on the device.
+    virtual void wait_for(const DevicePoint& point) = 0;
     virtual std::shared_ptr<DevicePoint> end(CommandBufferState& buffer) = 0;
 
     // The device is done with the buffer: sets its times and reads its messages. From any thread, not within enter().

@@ -118,6 +118,9 @@ void encode(EncoderState& encoder, std::span<const Argument> arguments, MTL::Siz
                    std::to_string(limit);
         }))
         return give_up();
+    if (encoder.buffer->queue->device_queue)
+        for (const Argument& argument : arguments)
+            storage.lengths.push_back(argument.kind == Argument::Kind::bytes ? argument.length : 0);
     Command& command = storage.commands.emplace_back(Command::Kind::dispatch);
     command.pipeline = &pipeline;
     command.grid = uint3(grid);

@@ -83,7 +83,7 @@ bool check_texture_or_sampler(const EncoderState& encoder, const ArgumentPlan& p
 BoundArgument bound_texture_or_sampler(const EncoderState& encoder, const ArgumentPlan& plan) {
     if (plan.kind == compiler::ArgumentKind::sampler) {
         const auto& sampler = encoder.textures->samplers[plan.index];
-        return {const_cast<void*>(sampler.state), sampler.bits};
+        return {const_cast<void*>(sampler.state), sampler.bits, sizeof(compiler::SamplerState)};
     }
     std::byte* descriptor = encoder.textures->textures[plan.index]->descriptor_memory->address;
     return {descriptor, reinterpret_cast<std::uintptr_t>(descriptor)};

@@ -94,7 +94,8 @@ BoundArgument bound_argument(const EncoderState& encoder, const ArgumentPlan& pl
     if (plan.kind != compiler::ArgumentKind::buffer)
         return bound_texture_or_sampler(encoder, plan);
     const auto& binding = encoder.bindings[plan.index];
-    return {binding.address + binding.offset, binding.digest + binding.offset};
+    const std::size_t length = binding.is_bytes ? binding.length - binding.offset : 0;
+    return {binding.address + binding.offset, binding.digest + binding.offset, static_cast<std::uint32_t>(length)};
 }
 
 // The checks have passed.
@@ -109,9 +110,12 @@ Command& encode_dispatch(EncoderState& encoder, Command::Kind kind, MTL::Size gr
     command.argument_count = static_cast<std::uint32_t>(pipeline.plan.size());
     command.first_threadgroup = static_cast<std::uint32_t>(storage.threadgroup_arguments.size());
     std::uint64_t digest = digest_of_geometry(pipeline, grid, threadgroup);
+    const bool for_device = encoder.buffer->queue->device_queue != nullptr;
     for (const ArgumentPlan& plan : pipeline.plan) {
         const BoundArgument bound = bound_argument(encoder, plan);
         storage.arguments.push_back(bound.address);
+        if (for_device)
+            storage.lengths.push_back(bound.length);
         if (bound.address)
             digest = mix(digest, bound.digest);
         if (plan.active && plan.kind == compiler::ArgumentKind::threadgroup)
@@ -232,7 +236,7 @@ void ComputeCommandEncoder::setBuffer(const Buffer* buffer, NS::UInteger offset,
         return;
     }
     const BufferState& state = buffer_of(buffer);
-    if (!valid_offset(state, offset, call))
+    if (!valid_offset(state, offset, call) || !is_usable(state, call))
         return;
     keep(encoder, state);
     encoder.bindings[index] = {state.address, offset, state.length, reinterpret_cast<std::uintptr_t>(state.address)};
@@ -275,7 +279,7 @@ void ComputeCommandEncoder::setBytes(const void* bytes, NS::UInteger length, NS:
         return;
     std::byte* place = encoder.buffer->storage->allocate(length);
     std::memcpy(place, bytes, length);
-    encoder.bindings[index] = {place, 0, length, digest_of_bytes(bytes, length)};
+    encoder.bindings[index] = {place, 0, length, digest_of_bytes(bytes, length), true};
 }
 
 void ComputeCommandEncoder::setThreadgroupMemoryLength(NS::UInteger length, NS::UInteger index) {
@@ -352,7 +356,8 @@ void ComputeCommandEncoder::useResources(const Resource* const resources[], NS::
         !require(std::find(resources, resources + count, nullptr) == resources + count, call, "a resource is null"))
         return;
     for (NS::UInteger i = 0; i < count; ++i)
-        keep(encoder, state_of<ResourceState>(resources[i]));
+        if (const auto& state = state_of<ResourceState>(resources[i]); is_usable(state, call))
+            keep(encoder, state);
 }
 
 void BlitCommandEncoder::copyFromBuffer(const Buffer* sourceBuffer, NS::UInteger sourceOffset, const Buffer* destinationBuffer,
@@ -363,6 +368,8 @@ void BlitCommandEncoder::copyFromBuffer(const Buffer* sourceBuffer, NS::UInteger
         !require(destinationBuffer, call, "destinationBuffer is null") ||
         !valid_range(buffer_of(sourceBuffer), "source", sourceOffset, size, call) ||
         !valid_range(buffer_of(destinationBuffer), "destination", destinationOffset, size, call))
+        return;
+    if (!is_usable(buffer_of(sourceBuffer), call) || !is_usable(buffer_of(destinationBuffer), call))
         return;
     const bool apart = sourceOffset + size <= destinationOffset || destinationOffset + size <= sourceOffset;
     if (!require(sourceBuffer != destinationBuffer || apart, call, "source and destination overlap within one buffer"))
@@ -380,7 +387,7 @@ void BlitCommandEncoder::fillBuffer(const Buffer* buffer, NS::Range range, std::
     constexpr const char* call = "MTL::BlitCommandEncoder::fillBuffer";
     auto& encoder = encoder_of(this);
     if (!open(encoder, call) || !require(buffer, call, "buffer is null") ||
-        !valid_range(buffer_of(buffer), "range", range.location, range.length, call))
+        !valid_range(buffer_of(buffer), "range", range.location, range.length, call) || !is_usable(buffer_of(buffer), call))
         return;
     keep(encoder, buffer_of(buffer));
     Command command{Command::Kind::fill};

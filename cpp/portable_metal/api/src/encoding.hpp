@@ -10,10 +10,16 @@ namespace metalki::api {
 struct BoundArgument {
     void* address = nullptr;
     std::uint64_t digest = 0;
+    std::uint32_t length = 0; // of what was given as bytes
 };
 
 inline bool is_open(const EncoderState& encoder, const char* call) {
     return require(!encoder.ended, call, "endEncoding has been called already");
+}
+
+inline bool is_usable(const ResourceState& resource, const char* call) {
+    return require(!resource.is_lost.load(std::memory_order_relaxed), call,
+                   "the contents of a private buffer were lost when the device was made ready again after a fault");
 }
 
 // Retains the resource as long as the commands, where the command buffer does so.

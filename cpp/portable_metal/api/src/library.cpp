@@ -287,7 +287,7 @@ Function* Library::newFunction(const NS::String* name, const FunctionConstantVal
     auto state = Reference<FunctionState>::adopt(new_function(library, text_of(name)));
     state->constants = values;
     try {
-        state->code = library.device.make_code(*library.code, state->name, values);
+        state->code = library.device.make_code(library.code, state->name, values);
         return public_of<Function>(state.hand_out());
     } catch (const compiler::CompileError& problem) {
         set_error(error, LibraryErrorDomain, LibraryErrorCompileFailure, problem.what(), problem.diagnostics());

@@ -70,7 +70,7 @@ void check_indices(const compiler::FunctionInfo& function) {
 }
 
 PipelineState* new_pipeline(DeviceState& device, const FunctionState& function) {
-    auto code = function.code ? function.code : device.make_code(*function.library->code, function.name, function.constants);
+    auto code = function.code ? function.code : device.make_code(function.library->code, function.name, function.constants);
     check_indices(code->function);
     const std::uint32_t limit = device.facts().max_threadgroup_memory;
     if (code->static_threadgroup_memory > limit)
