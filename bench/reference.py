@@ -43,22 +43,34 @@ class Result(NamedTuple):
     numpy: float | None
 
 
-def measure(action: Action, seconds: float) -> tuple[float, float]:
-    """Median and spread of one call, in nanoseconds, over what fits in `seconds` (at least five rounds)."""
-    action()
-    start = time.perf_counter_ns()
-    action()
-    once = max(time.perf_counter_ns() - start, 50)
-    calls = max(1, int(20_000 / once))
-    rounds = max(5, min(2000, int(seconds * 1e9 / (once * calls))))
-    times = []
-    for _ in range(rounds):
+def measure(actions: list[Action], seconds: float) -> list[list[float]]:
+    """Nanoseconds of single calls, a list for each action: what fits in `seconds`, at least five rounds.
+
+    The actions take turns, some calls of each, so that what else the machine does falls on all of them."""
+    takes_turns = []
+    for action in actions:
+        action()
         start = time.perf_counter_ns()
-        for _ in range(calls):
-            action()
-        times.append((time.perf_counter_ns() - start) / calls)
-    low, middle, high = statistics.quantiles(times, n=4)
-    return middle, (high - low) / 2
+        action()
+        once = max(time.perf_counter_ns() - start, 50)
+        takes_turns.append((action, max(1, int(20_000 / once)), max(1, int(2e6 / max(once, 20_000)))))
+    times: list[list[float]] = [[] for _ in actions]
+    end = time.perf_counter_ns() + int(seconds * 1e9 * len(actions))
+    while len(times[0]) < 5 or (time.perf_counter_ns() < end and len(times[0]) < 2000):
+        for (action, calls, turns), own in zip(takes_turns, times, strict=True):
+            for _ in range(turns):
+                start = time.perf_counter_ns()
+                for _ in range(calls):
+                    action()
+                own.append((time.perf_counter_ns() - start) / calls)
+    return times
+
+
+def result(row: Row, seconds: float) -> Result:
+    """Runs a row."""
+    own, *plain = measure([row.run] if row.numpy is None else [row.run, row.numpy], seconds)
+    low, middle, high = statistics.quantiles(own, n=4)
+    return Result(row.name, middle, (high - low) / 2, statistics.median(plain[0]) if plain else None)
 
 
 def rows() -> Iterator[Row]:
@@ -418,12 +430,9 @@ def main(arguments: list[str] | None = None) -> int:
     for row in rows():
         if options.filter in row.name:
             try:
-                median, spread = measure(row.run, options.seconds)
+                results.append(result(row, options.seconds))
             except Exception as error:
                 failures.append(f"{row.name} failed: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
-                continue
-            plain = measure(row.numpy, options.seconds)[0] if row.numpy else None
-            results.append(Result(row.name, median, spread, plain))
     if any(options.filter in name for name in ("latency/import", "latency/ttfp")):
         results += [r for r in latency_results() if options.filter in r.name]
     if not results and not failures:

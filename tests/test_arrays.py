@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -285,3 +287,92 @@ def test_making_arrays_does_not_wait_for_the_device() -> None:
     assert not event.is_complete
     assert made[0].numpy().tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
     assert event.is_complete
+
+
+@pytest.mark.parametrize("storage", ["shared", "private"])
+@pytest.mark.parametrize("nbytes", [300, 70_000, 2_048_000, 5 << 20, 40 << 20])
+def test_zeros_are_zero_in_memory_that_was_used_before(storage: str, nbytes: int) -> None:
+    for _ in range(3):
+        used = [mk.full(nbytes, 0xA5, np.uint8, storage) for _ in range(2)]
+        del used
+        fresh = [mk.zeros(nbytes, np.uint8, storage) for _ in range(2)]
+        assert not any(a.numpy().any() for a in fresh)
+        assert fresh[0].gpu_address % 256 == 0
+
+
+def test_freed_memory_of_one_array_never_reaches_another_that_lives() -> None:
+    n = 300_000
+    kernel = mk.Kernel("kernel void add(device uint* x, uint i [[thread_position_in_grid]]) { x[i] += 1; }")
+    kept = []
+    for number in range(40):
+        gone, a = mk.zeros(n, np.uint32), mk.full(n, number, np.uint32)
+        kernel(gone, ndrange=n)
+        kernel(a, ndrange=n)
+        del gone  # while its launch may still run
+        kept.append(a)
+        if len(kept) > 5:
+            first = kept.pop(0).numpy()
+            assert (first == number - 4).all()
+
+
+def test_memory_kept_for_the_next_array_is_bounded() -> None:
+    def resident() -> int:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGESIZE")
+
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("needs /proc")
+    before = resident()
+    many = [mk.ones((8 << 20) // 4) for _ in range(60)]
+    mk.synchronize()
+    assert resident() > before + (400 << 20)
+    del many
+    mk.ones(10).numpy()
+    assert resident() < before + (180 << 20)
+
+
+@pytest.mark.parametrize("storage", ["shared", "private"])
+@pytest.mark.parametrize("offset", [0, 1, 3, 4, 4093])
+@pytest.mark.parametrize("nbytes", [1, 65_535, 65_536, 200_003, 1_600_001])
+def test_copyto_host_memory_at_any_address(storage: str, offset: int, nbytes: int) -> None:
+    host = np.arange(nbytes + offset + 5).astype(np.uint8)[offset : offset + nbytes]
+    device = mk.zeros(nbytes, np.uint8, storage)
+    KI.copyto(B, device, host)
+    host_before = host.copy()
+    host[:] = 0  # the bytes had been read when copyto returned
+    around = np.full(nbytes + 2 * offset, 7, np.uint8)
+    back = around[offset : offset + nbytes]
+    KI.copyto(B, back, device)
+    mk.synchronize()
+    assert np.array_equal(back, host_before)
+    assert (around[:offset] == 7).all() and (around[offset + nbytes :] == 7).all()
+    frozen = host_before.copy()
+    frozen.flags.writeable = False
+    KI.copyto(B, device, frozen)
+    assert np.array_equal(device.numpy(), host_before)
+
+
+def test_copyto_a_view_of_the_same_memory() -> None:
+    for n in (100, 1 << 20):
+        x = mk.array(np.arange(n, dtype=np.uint32))
+        KI.copyto(B, x[10:], x.numpy()[:-10])
+        assert np.array_equal(x.numpy()[10:], np.arange(n - 10))
+        x = mk.array(np.arange(n, dtype=np.uint32))
+        KI.copyto(B, x.numpy()[:-10], x[10:])
+        mk.synchronize()
+        assert np.array_equal(x.numpy()[:-10], np.arange(10, n))
+
+
+def test_copyto_behind_work_under_way() -> None:
+    n = 200_000
+    kernel = mk.Kernel("kernel void add(device uint* x, uint i [[thread_position_in_grid]]) { x[i] += 1; }")
+    for storage in ("shared", "private"):
+        x, back = mk.zeros(n, np.uint32, storage), np.zeros(n, np.uint32)
+        for number in range(20):
+            host = np.full(n, number, np.uint32)
+            KI.copyto(B, x, host)
+            host[:] = 99
+            kernel(x, ndrange=n)
+            KI.copyto(B, back, x)
+            mk.synchronize()
+            assert (back == number + 1).all()

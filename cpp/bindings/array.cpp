@@ -38,11 +38,12 @@ std::size_t element_count(const std::vector<Py_ssize_t>& extents) {
 }
 
 void allocate(ArrayData* self, const Device& device, nb::object dtype, unsigned scalar, std::size_t itemsize,
-              std::vector<Py_ssize_t> extents, std::string format, bool is_private, std::string_view label) {
+              std::vector<Py_ssize_t> extents, std::string format, bool is_private, bool zeroed) {
     const std::size_t bytes = element_count(extents) * itemsize;
     Buffer buffer = [&] {
         GilRelease release;
-        return device.allocate(bytes, is_private ? Storage::private_ : Storage::shared, label);
+        return device.allocate(bytes, is_private ? Storage::private_ : Storage::shared, {},
+                               zeroed ? Contents::zero : Contents::undefined);
     }();
     new (self) ArrayData{buffer, ScalarType::none, std::make_shared<Memory>(buffer), 1, {}, {}, {}, {}, {}};
     set_layout(*self, std::move(dtype), scalar, itemsize, std::move(extents), std::move(format));
@@ -169,7 +170,7 @@ void copy_on_device(const ArrayData& destination, const ArrayData& source, nb::h
 void bind_array(nb::module_& m) {
     nb::class_<ArrayData>(m, "ArrayBase", nb::type_slots(array_slots))
         .def("__init__", &allocate, nb::arg("device"), nb::arg("dtype"), nb::arg("scalar"), nb::arg("itemsize"),
-             nb::arg("shape"), nb::arg("format"), nb::arg("private"), nb::arg("label"))
+             nb::arg("shape"), nb::arg("format"), nb::arg("private"), nb::arg("zeroed"))
         .def("__init__", &make_view, nb::arg("base"), nb::arg("dtype"), nb::arg("scalar"), nb::arg("itemsize"),
              nb::arg("shape"), nb::arg("format"), nb::arg("offset"))
         .def_prop_ro(

@@ -211,7 +211,10 @@ class DeviceImpl : public std::enable_shared_from_this<DeviceImpl> {
 public:
     virtual ~DeviceImpl() = default;
     // `bytes` may be 0. Null when memory is short.
-    virtual std::shared_ptr<BufferImpl> allocate(std::size_t bytes, Storage storage, std::string_view label) = 0;
+    virtual std::shared_ptr<BufferImpl> allocate(std::size_t bytes, Storage storage, std::string_view label,
+                                                 Contents contents) = 0;
+    // The host's memory as a buffer, for copies; null where the device cannot. The memory must outlive it.
+    virtual std::shared_ptr<BufferImpl> borrow(const void* memory, std::size_t bytes) = 0;
     // Null when memory is short.
     virtual std::shared_ptr<TextureImpl> make_texture(const TextureOptions& options, const PixelFormat& format) = 0;
     virtual std::shared_ptr<SamplerImpl> make_sampler(const SamplerOptions& options) = 0;

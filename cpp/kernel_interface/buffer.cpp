@@ -35,7 +35,18 @@ void need_size(const char* call, std::size_t destination, std::size_t source) {
 }
 
 Buffer staging(const Queue& queue, std::size_t bytes) {
-    return queue.device().allocate(bytes, Storage::shared, "staging");
+    return queue.device().allocate(bytes, Storage::shared, "staging", Contents::undefined);
+}
+
+// The host's memory, for a copy that is waited for: nothing else runs on the queue, and a small one would gain nothing.
+std::shared_ptr<detail::BufferImpl> borrowed(const void* memory, std::size_t bytes, const Buffer& other, const Queue& queue) {
+    constexpr std::size_t worth_while = 64 * 1024;
+    const auto start = reinterpret_cast<std::uintptr_t>(memory);
+    const auto there = reinterpret_cast<std::uintptr_t>(other.contents());
+    const bool apart = !there || start + bytes <= there || there + bytes <= start;
+    if (bytes < worth_while || !apart || !queue.device().info().unified_memory || !queue.impl()->idle())
+        return nullptr;
+    return queue.device().impl()->borrow(memory, bytes);
 }
 
 } // namespace
@@ -92,6 +103,10 @@ void copy(const Buffer& destination, const void* source, std::size_t bytes, cons
     need_size("copy", destination.size(), bytes);
     if (bytes == 0)
         return;
+    if (const auto host = borrowed(source, bytes, destination, queue)) {
+        queue.impl()->copy(*destination.impl(), destination.offset(), *host, 0, bytes);
+        return queue.synchronize();
+    }
     Buffer stage = staging(queue, bytes);
     std::memcpy(stage.contents(), source, bytes);
     queue.impl()->copy(*destination.impl(), destination.offset(), *stage.impl(), 0, bytes);
@@ -102,6 +117,10 @@ void copy(void* destination, const Buffer& source, std::size_t bytes, const Queu
     need_size("copy", bytes, source.size());
     if (bytes == 0)
         return;
+    if (const auto host = borrowed(destination, bytes, source, queue)) {
+        queue.impl()->copy(*host, 0, *source.impl(), source.offset(), bytes);
+        return queue.synchronize();
+    }
     // Through memory of our own: what follows on the queue may change the source before the host is told.
     Buffer stage = staging(queue, bytes);
     queue.impl()->copy(*stage.impl(), 0, *source.impl(), source.offset(), bytes);

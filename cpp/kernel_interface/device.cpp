@@ -130,7 +130,7 @@ const DeviceInfo& Device::info() const {
     return impl_->info;
 }
 
-Buffer Device::allocate(std::size_t bytes, Storage storage, std::string_view label) const {
+Buffer Device::allocate(std::size_t bytes, Storage storage, std::string_view label, Contents contents) const {
     detail::check_device();
     const DeviceInfo& facts = info();
     auto refuse = [&](const std::string& why) {
@@ -142,7 +142,7 @@ Buffer Device::allocate(std::size_t bytes, Storage storage, std::string_view lab
     };
     if (bytes > facts.max_buffer_length)
         refuse("are more than a buffer may hold");
-    std::shared_ptr<detail::BufferImpl> impl = impl_->allocate(bytes, storage, label);
+    std::shared_ptr<detail::BufferImpl> impl = impl_->allocate(bytes, storage, label, contents);
     if (!impl)
         refuse("could not be had");
     return Buffer(std::move(impl));

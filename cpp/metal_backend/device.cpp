@@ -1,4 +1,6 @@
 // Devices and memory of the Metal API.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -31,6 +33,15 @@ std::string kind_of(const std::string& name) {
 #else
     return name.find("NVIDIA") != std::string::npos ? "cuda" : "cpu";
 #endif
+}
+
+MTL::Buffer* new_buffer(MTL::Device& device, std::size_t bytes, MTL::ResourceOptions options,
+                        [[maybe_unused]] Contents contents) {
+#if METALKI_EXTENDED_METAL
+    if (contents == Contents::undefined)
+        return MTL::Portable::newUndefinedBuffer(&device, bytes, options);
+#endif
+    return device.newBuffer(bytes, options);
 }
 
 class MetalBackend final : public detail::Backend {
@@ -87,11 +98,12 @@ MetalDevice::MetalDevice(NS::SharedPtr<MTL::Device> metal) : device(std::move(me
 #endif
 }
 
-std::shared_ptr<detail::BufferImpl> MetalDevice::allocate(std::size_t bytes, Storage storage, std::string_view label) {
+std::shared_ptr<detail::BufferImpl> MetalDevice::allocate(std::size_t bytes, Storage storage, std::string_view label,
+                                                          Contents contents) {
     AutoreleaseScope scope;
     const MTL::ResourceOptions options =
         storage == Storage::private_ ? MTL::ResourceStorageModePrivate : MTL::ResourceStorageModeShared;
-    auto buffer = NS::TransferPtr(device->newBuffer(std::max(bytes, empty_buffer_bytes), options));
+    auto buffer = NS::TransferPtr(new_buffer(*device.get(), std::max(bytes, empty_buffer_bytes), options, contents));
     if (!buffer)
         return nullptr;
     auto made = std::make_shared<MetalBuffer>(buffer);
@@ -103,6 +115,25 @@ std::shared_ptr<detail::BufferImpl> MetalDevice::allocate(std::size_t bytes, Sto
     made->gpu_address = buffer->gpuAddress();
     if (!label.empty())
         buffer->setLabel(make_string(label).get());
+    return made;
+}
+
+std::shared_ptr<detail::BufferImpl> MetalDevice::borrow(const void* memory, std::size_t bytes) {
+    AutoreleaseScope scope;
+    static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    // Metal takes whole pages only; what lies beside the memory in its first and last one is not touched.
+    const std::size_t before = reinterpret_cast<std::uintptr_t>(memory) % page;
+    const std::size_t whole = (before + bytes + page - 1) / page * page;
+    if (whole > info.max_buffer_length)
+        return nullptr;
+    const auto* start = static_cast<const std::byte*>(memory) - before;
+    auto buffer = NS::TransferPtr(device->newBuffer(start, whole, MTL::ResourceStorageModeShared, {}));
+    if (!buffer)
+        return nullptr;
+    auto made = std::make_shared<MetalBuffer>(buffer);
+    made->device = shared_from_this();
+    made->bytes = bytes;
+    made->origin = before;
     return made;
 }
 

@@ -42,6 +42,7 @@ public:
     void release() override { buffer.reset(); }
 
     NS::SharedPtr<MTL::Buffer> buffer;
+    std::size_t origin = 0; // where the memory starts in it
 };
 
 class MetalKernel final : public detail::KernelImpl {
@@ -80,7 +81,9 @@ public:
 class MetalDevice final : public detail::DeviceImpl {
 public:
     explicit MetalDevice(NS::SharedPtr<MTL::Device> device);
-    std::shared_ptr<detail::BufferImpl> allocate(std::size_t bytes, Storage storage, std::string_view label) override;
+    std::shared_ptr<detail::BufferImpl> allocate(std::size_t bytes, Storage storage, std::string_view label,
+                                                 Contents contents) override;
+    std::shared_ptr<detail::BufferImpl> borrow(const void* memory, std::size_t bytes) override;
     std::shared_ptr<detail::TextureImpl> make_texture(const TextureOptions& options, const PixelFormat& format) override;
     std::shared_ptr<detail::SamplerImpl> make_sampler(const SamplerOptions& options) override;
     std::shared_ptr<detail::LibraryImpl> compile(const detail::Program& program, const CompileOptions& options) override;

@@ -398,6 +398,8 @@ void MetalQueue::launch(const detail::Launch& launch) {
 
 void MetalQueue::encode_copy(detail::BufferImpl& destination, std::size_t destination_offset, detail::BufferImpl& source,
                              std::size_t source_offset, std::size_t bytes) {
+    destination_offset += static_cast<MetalBuffer&>(destination).origin;
+    source_offset += static_cast<MetalBuffer&>(source).origin;
     if (multiple_of_4(destination_offset, source_offset, bytes)) {
         blit_encoder()->copyFromBuffer(buffer_of(source), source_offset, buffer_of(destination), destination_offset, bytes);
         return counted();
@@ -414,7 +416,7 @@ void MetalQueue::copy(detail::BufferImpl& destination, std::size_t destination_o
     guarded("copy", [&] {
         std::shared_ptr<detail::BufferImpl> between;
         if (&destination == &source && overlap(destination_offset, source_offset, bytes)) {
-            between = metal_.allocate(bytes, Storage::private_, "staging");
+            between = metal_.allocate(bytes, Storage::private_, "staging", Contents::undefined);
             if (!between)
                 throw OutOfMemoryError("copy: " + std::to_string(bytes) + " bytes for an overlapping copy could not be had");
         }

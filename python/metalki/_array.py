@@ -288,7 +288,7 @@ def _is_private(storage: Any) -> bool:
 
 
 def empty(shape: Any, dtype: Any = np.float32, storage: str = "shared", *, device: Any = None) -> Array:
-    """A new array of `shape` (int or tuple). Its contents are zero.
+    """A new array of `shape` (int or tuple) whose contents are undefined, as numpy's are.
 
     Raises ArgumentError for a bad shape, dtype or storage, OutOfMemoryError when the memory cannot be had."""
     return _allocate(shape, dtype, storage, device, "empty")
@@ -296,7 +296,7 @@ def empty(shape: Any, dtype: Any = np.float32, storage: str = "shared", *, devic
 
 def zeros(shape: Any, dtype: Any = np.float32, storage: str = "shared", *, device: Any = None) -> Array:
     """A new array of zeros."""
-    return _allocate(shape, dtype, storage, device, "zeros")
+    return _allocate(shape, dtype, storage, device, "zeros", zeroed=True)
 
 
 def ones(shape: Any, dtype: Any = np.float32, storage: str = "shared", *, device: Any = None) -> Array:
@@ -424,7 +424,7 @@ def _recipe(dtype: Any, device: _core.Device, what: str) -> tuple[np.dtype, int,
     return found
 
 
-def _allocate(shape: Any, dtype: Any, storage: Any, device: Any, what: str) -> Array:
+def _allocate(shape: Any, dtype: Any, storage: Any, device: Any, what: str, zeroed: bool = False) -> Array:
     chosen = _device.device() if device is None else _device.find_device(device)
     is_plain = type(shape) is tuple and len(shape) <= 32 and all(type(n) is int and n >= 0 for n in shape)
     sizes = list(shape) if is_plain else _shape(shape, what)
@@ -435,7 +435,7 @@ def _allocate(shape: Any, dtype: Any, storage: Any, device: Any, what: str) -> A
     wanted, code, itemsize, text = found or _recipe(dtype, chosen, what)
     if math.prod(sizes) * itemsize > _MOST_BYTES:
         raise ArgumentError(f"{what}: shape {tuple(sizes)} of {wanted} is more than {_MOST_BYTES} bytes")
-    return Array(chosen, wanted, code, itemsize, sizes, text, storage != "shared" and _is_private(storage), "")
+    return Array(chosen, wanted, code, itemsize, sizes, text, storage != "shared" and _is_private(storage), zeroed)
 
 
 def _fill_new(result: Array, host: np.ndarray) -> None:

@@ -156,7 +156,7 @@ class ArrayBase:
         shape: Sequence[int],
         format: str,
         private: bool,
-        label: str,
+        zeroed: bool,
     ) -> None: ...
     @overload
     def __init__(

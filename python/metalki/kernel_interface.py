@@ -161,20 +161,25 @@ def versioninfo(backend: MetalBackend, file: TextIO | None = None) -> None:
 
 
 def allocate(backend: MetalBackend, dtype: Any, shape: Any, unified: bool = False) -> Array:
-    """A new array; `unified=True` means storage that host and device share."""
+    """A new array with undefined contents; `unified=True` means storage that host and device share."""
     _check(backend, "allocate")
-    return _array.empty(shape, dtype, "shared" if unified or _device.device().unified_memory else "private")
+    return _array.empty(shape, dtype, _storage(unified))
 
 
 def zeros(backend: MetalBackend, dtype: Any, shape: Any, unified: bool = False) -> Array:
     """A new array of zeros."""
-    return allocate(backend, dtype, shape, unified)
+    _check(backend, "zeros")
+    return _array.zeros(shape, dtype, _storage(unified))
 
 
 def ones(backend: MetalBackend, dtype: Any, shape: Any, unified: bool = False) -> Array:
     """A new array of ones."""
     _check(backend, "ones")
-    return _array.ones(shape, dtype, "shared" if unified or _device.device().unified_memory else "private")
+    return _array.ones(shape, dtype, _storage(unified))
+
+
+def _storage(unified: bool) -> str:
+    return "shared" if unified or _device.device().unified_memory else "private"
 
 
 def copyto(backend: MetalBackend, dst: Any, src: Any) -> None:

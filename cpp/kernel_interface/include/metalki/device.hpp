@@ -26,6 +26,12 @@ enum class Storage : std::uint8_t {
     private_, ///< seen by the device only
 };
 
+/// What a new buffer holds.
+enum class Contents : std::uint8_t {
+    zero,
+    undefined, ///< whatever was in that memory; cheaper
+};
+
 /// What is known of a device.
 struct DeviceInfo {
     std::string name;                               ///< for people: "Apple M3 Max"
@@ -53,9 +59,10 @@ public:
     const std::string& kind() const { return info().kind; }
     int index() const { return info().index; }
 
-    /// Allocates `bytes` bytes of zeroed memory; 0 gives a valid empty buffer. `label` appears in messages.
+    /// Allocates `bytes` bytes of memory; 0 gives a valid empty buffer. `label` appears in messages.
     /// Throws OutOfMemoryError.
-    Buffer allocate(std::size_t bytes, Storage storage = Storage::shared, std::string_view label = {}) const;
+    Buffer allocate(std::size_t bytes, Storage storage = Storage::shared, std::string_view label = {},
+                    Contents contents = Contents::zero) const;
 
     /// Compiles MSL source text; the same source and options give the same library again.
     /// Throws CompileError, ArgumentError for options that make no sense.

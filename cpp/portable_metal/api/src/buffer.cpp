@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "Metal/MetalkiExtensions.hpp"
 #include "device.hpp"
 #include "validation.hpp"
 
@@ -66,11 +67,13 @@ namespace MTL {
 
 using namespace metalki::api;
 
-Buffer* Device::newBuffer(NS::UInteger length, ResourceOptions options) {
-    DeviceState& device = device_of(this);
+namespace {
+
+Buffer* new_buffer(DeviceState& device, NS::UInteger length, ResourceOptions options, bool is_undefined) {
     if (!valid_request(device, length, options))
         return nullptr;
-    std::byte* memory = device.allocate(length, static_cast<StorageMode>(options >> 4 & 15));
+    const auto storage = static_cast<StorageMode>(options >> 4 & 15);
+    std::byte* memory = is_undefined ? device.allocate_undefined(length, storage) : device.allocate(length, storage);
     if (!memory)
         return nullptr;
     BufferState* state = new_state(device, memory, length, options);
@@ -79,12 +82,22 @@ Buffer* Device::newBuffer(NS::UInteger length, ResourceOptions options) {
     return public_of<Buffer>(state);
 }
 
+} // namespace
+
+Buffer* Device::newBuffer(NS::UInteger length, ResourceOptions options) {
+    return new_buffer(device_of(this), length, options, false);
+}
+
+Buffer* Portable::newUndefinedBuffer(Device* device, NS::UInteger length, ResourceOptions options) {
+    return new_buffer(device_of(device), length, options, true);
+}
+
 Buffer* Device::newBuffer(const void* pointer, NS::UInteger length, ResourceOptions options) {
     constexpr const char* call = "MTL::Device::newBuffer";
     if (!valid_request(device_of(this), length, options) || !require(pointer, call, "pointer is null") ||
         !require((options >> 4 & 15) != StorageModePrivate, call, "a buffer with initial bytes cannot have private storage"))
         return nullptr;
-    Buffer* result = newBuffer(length, options);
+    Buffer* result = new_buffer(device_of(this), length, options, true);
     if (result)
         std::memcpy(state_of<BufferState>(result).address, pointer, length);
     return result;

@@ -1,5 +1,4 @@
 // The CPU as a device: memory of the process, and the executor's kernels.
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,9 +8,9 @@
 
 #include "commands.hpp"
 #include "device_queue.hpp"
+#include "memory.hpp"
 
 namespace metalki::api {
-namespace {
 
 std::uint64_t physical_memory() {
     static const std::uint64_t bytes = [] {
@@ -26,6 +25,8 @@ std::uint64_t physical_memory() {
     }();
     return bytes;
 }
+
+namespace {
 
 // What programs can still get without swapping; everything where the system does not tell.
 std::uint64_t available_memory() {
@@ -44,44 +45,6 @@ std::string processor_name() {
     return "CPU";
 }
 
-// Small blocks come from the heap, large ones as fresh pages that the kernel zeroes on first touch.
-constexpr std::size_t page_threshold = 64 * 1024;
-constexpr std::size_t small_alignment = 256;
-constexpr std::size_t huge_page = 2 << 20;
-
-std::size_t rounded(std::size_t length) {
-    return (length + small_alignment - 1) / small_alignment * small_alignment;
-}
-
-// Memory in huge pages where the system has them: a sixth of the time for first touches, and fewer translations to look up.
-std::byte* huge_pages(std::size_t length) {
-    const std::size_t whole = (length + 4095) / 4096 * 4096;
-    void* mapped = mmap(nullptr, whole + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED)
-        return nullptr;
-    auto* start = static_cast<std::byte*>(mapped);
-    const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(start) % huge_page) % huge_page;
-    if (before)
-        munmap(start, before);
-    if (before != huge_page)
-        munmap(start + before + whole, huge_page - before);
-#ifdef MADV_HUGEPAGE
-    madvise(start + before, whole, MADV_HUGEPAGE);
-#endif
-    return start + before;
-}
-
-std::byte* memory_of(std::size_t length) {
-    if (length < page_threshold) {
-        void* memory = std::aligned_alloc(small_alignment, rounded(length));
-        return static_cast<std::byte*>(memory ? std::memset(memory, 0, rounded(length)) : nullptr);
-    }
-    if (length >= huge_page)
-        return huge_pages(length);
-    void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
-}
-
 struct CpuCode final : DeviceCode {
     std::shared_ptr<const compiler::KernelCode> code;
 };
@@ -98,21 +61,11 @@ public:
                        .cores = cpu::usable_cores(),
                        .has_unified_memory = true}) {}
 
-    std::byte* allocate(std::size_t length, MTL::StorageMode) override {
-        if (!promise_host_memory(length))
-            return nullptr;
-        std::byte* memory = memory_of(length);
-        if (!memory)
-            give_back_host_memory(length);
-        return memory;
+    std::byte* allocate(std::size_t length, MTL::StorageMode) override { return allocate_memory(length, Contents::zero); }
+    std::byte* allocate_undefined(std::size_t length, MTL::StorageMode) override {
+        return allocate_memory(length, Contents::undefined);
     }
-    void deallocate(std::byte* address, std::size_t length, MTL::StorageMode) override {
-        give_back_host_memory(length);
-        if (length < page_threshold)
-            std::free(address);
-        else
-            munmap(address, length);
-    }
+    void deallocate(std::byte* address, std::size_t length, MTL::StorageMode) override { deallocate_memory(address, length); }
     bool add_host_memory(void*, std::size_t) override { return true; }
     void remove_host_memory(void*) override {}
 

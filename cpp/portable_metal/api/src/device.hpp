@@ -53,6 +53,8 @@ public:
 
     // Zeroed memory, for kernels and, unless it is private, for the host; null when there is not enough.
     virtual std::byte* allocate(std::size_t length, MTL::StorageMode storage) = 0;
+    // The same with whatever was there, where that is cheaper.
+    virtual std::byte* allocate_undefined(std::size_t length, MTL::StorageMode storage) { return allocate(length, storage); }
     virtual void deallocate(std::byte* address, std::size_t length, MTL::StorageMode storage) = 0;
     // Whole pages of the caller's. False: the device cannot reach them.
     virtual bool add_host_memory(void* address, std::size_t length) = 0;
@@ -80,6 +82,8 @@ DeviceState& cpu_device();
 // Counts host memory before it is had. False: the machine would not have it once it is touched.
 bool promise_host_memory(std::uint64_t length);
 void give_back_host_memory(std::uint64_t length);
+// Of the machine, or of the container it is limited to.
+std::uint64_t physical_memory();
 inline DeviceState& device_of(const MTL::Device* device) {
     return state_of<DeviceState>(device);
 }

@@ -11,6 +11,7 @@
 
 #include "Metal/MetalkiValidation.hpp"
 #include "commands.hpp"
+#include "memory.hpp"
 #include "validation.hpp"
 
 namespace metalki::api {
@@ -161,7 +162,7 @@ bool run_command(CommandBufferState& buffer, const Command& command) {
     if (!buffer.fault.empty())
         return true;
     if (command.kind == Command::Kind::copy)
-        std::memcpy(command.destination, command.source, command.size);
+        copy_memory(command.destination, command.source, command.size);
     else if (command.kind == Command::Kind::fill)
         std::memset(command.destination, command.fill_value, command.size);
     else

@@ -22,6 +22,9 @@ METALKI_API unsigned usableCores(const Device* device);
 // "Clang 19.1.7, x86-64, ...": the compiler and what it compiles for.
 METALKI_API std::string compilerVersion();
 
+// Device::newBuffer of what is not going to be read before it is written: the contents are undefined.
+METALKI_API Buffer* newUndefinedBuffer(Device* device, NS::UInteger length, ResourceOptions options);
+
 // What `#include` finds besides the standard headers.
 struct IncludeSources {
     std::vector<std::pair<std::string, std::string>> headers; // name as in `#include`, text; searched first

@@ -1,0 +1,17 @@
+// Memory of buffers: small blocks from the heap, large ones in pages, of which some are kept for the next buffer.
+#pragma once
+
+#include <cstddef>
+
+namespace metalki::api {
+
+enum class Contents { zero, undefined };
+
+// Null when memory is short. Pages are had when they are touched, which is too late to say no: so what is promised counts.
+std::byte* allocate_memory(std::size_t length, Contents contents);
+void deallocate_memory(std::byte* memory, std::size_t length);
+
+// memcpy that does not read the destination's cache lines before it replaces them, where the size makes that worth while.
+void copy_memory(void* destination, const void* source, std::size_t length);
+
+} // namespace metalki::api
