@@ -345,7 +345,8 @@ def test_copyto_host_memory_at_any_address(storage: str, offset: int, nbytes: in
     KI.copyto(B, back, device)
     mk.synchronize()
     assert np.array_equal(back, host_before)
-    assert (around[:offset] == 7).all() and (around[offset + nbytes :] == 7).all()
+    assert (around[:offset] == 7).all()
+    assert (around[offset + nbytes :] == 7).all()
     frozen = host_before.copy()
     frozen.flags.writeable = False
     KI.copyto(B, device, frozen)

@@ -133,6 +133,7 @@ std::shared_ptr<detail::BufferImpl> MetalDevice::borrow(const void* memory, std:
     auto made = std::make_shared<MetalBuffer>(buffer);
     made->device = shared_from_this();
     made->bytes = bytes;
+    made->gpu_address = buffer->gpuAddress();
     made->origin = before;
     return made;
 }

@@ -32,8 +32,10 @@ bool multiple_of_4(std::size_t a, std::size_t b, std::size_t c) {
 void commit_and_wait_briefly(MTL::CommandBuffer* commands, detail::Deadline deadline) {
     AutoreleaseScope scope;
 #if METALKI_EXTENDED_METAL
-    constexpr std::chrono::microseconds brief{50};
-    MTL::Portable::commitAndRun(commands, deadline ? brief : std::chrono::nanoseconds::max());
+    using std::chrono::nanoseconds;
+    constexpr nanoseconds brief = std::chrono::milliseconds(5);
+    const auto left = [&] { return std::chrono::duration_cast<nanoseconds>(*deadline - std::chrono::steady_clock::now()); };
+    MTL::Portable::commitAndRun(commands, deadline ? std::min(brief, left() / 4) : nanoseconds::max());
 #else
     commands->commit();
 #endif
