@@ -1,0 +1,140 @@
+// Widening of values: arithmetic, divisions of lanes that are off, casts, vectors of MSL, calls lane by lane.
+#include <doctest/doctest.h>
+
+#include "lane_kernel.hpp"
+
+using namespace vectorize_test;
+
+namespace {
+
+std::string stored(std::string_view lines, std::string_view result = "%r") {
+    return std::string(R"(
+  %y2 = shl i32 %y, 1
+  %yz = add i32 %y2, %z
+  %start = mul i32 %yz, 96
+  %i = add i32 %start, %x
+  %wide = zext i32 %i to i64
+  %mine = getelementptr i32, ptr %out, i64 %wide
+  %own = getelementptr i32, ptr %in, i64 %wide
+  %v = load i32, ptr %own
+)") + std::string(lines) +
+           "\n  store i32 " + std::string(result) + ", ptr %mine\n  ret void\n";
+}
+
+} // namespace
+
+TEST_CASE("arithmetic on numbers that differ by lane") {
+    for (const char* line :
+         {"%r = add i32 %v, %x", "%r = mul i32 %v, %v", "%r = ashr i32 %v, 3", "%r = sub i32 %n, %v", "%r = xor i32 %x, %v"}) {
+        compare(stored(line), 1234567);
+    }
+}
+
+TEST_CASE("evenly spaced numbers that wrap round become what they are when they are made wider") {
+    for (const char* extension : {"zext", "sext"}) {
+        std::string lines = "  %a = sub i32 %x, %n\n  %b = " + std::string(extension) +
+                            " i32 %a to i64\n  %c1 = lshr i64 %b, 20\n  %r = trunc i64 %c1 to i32";
+        compare(stored(lines), 20);
+        compare(stored(lines), 0);
+    }
+}
+
+TEST_CASE("no lane that is off divides: by zero, or the lowest number by -1") {
+    constexpr std::string_view text = R"(
+  %d = and i32 %v, 3
+  %fine = icmp ugt i32 %d, 1
+  br i1 %fine, label %divide, label %end
+divide:
+  %q = udiv i32 %v, %d
+  %s = srem i32 %x, %d
+  %t = add i32 %q, %s
+  br label %end
+end:
+  %r = phi i32 [ 3, %entry ], [ %t, %divide ]
+)";
+    compare(stored(text));
+}
+
+TEST_CASE("a divisor that is a constant of each lane, zero for one that is off") {
+    constexpr std::string_view text = R"(
+  %d = mul i32 %lane, %lane
+  %some = and i32 %v, 1
+  %on = icmp eq i32 %some, 1
+  %zero = icmp ne i32 %d, 0
+  %fine = and i1 %on, %zero
+  br i1 %fine, label %divide, label %end
+divide:
+  %q = urem i32 %lane, %d
+  br label %end
+end:
+  %r = phi i32 [ 77, %entry ], [ %q, %divide ]
+)";
+    compare(stored(text));
+}
+
+TEST_CASE("choices between numbers, by lane and by all") {
+    compare(stored("  %c1 = icmp slt i32 %v, %x\n  %a = select i1 %c1, i32 %v, i32 5\n"
+                   "  %c2 = icmp eq i32 %n, 4\n  %r = select i1 %c2, i32 %a, i32 %x"),
+            4);
+}
+
+TEST_CASE("vectors of MSL are loaded, changed and stored whole") {
+    compare(stored(R"(
+  %at = and i32 %i, 1023
+  %pair = getelementptr <2 x i32>, ptr %in, i32 %at
+  %both = load <2 x i32>, ptr %pair, align 8
+  %first = extractelement <2 x i32> %both, i32 0
+  %changed = insertelement <2 x i32> %both, i32 %x, i32 0
+  %other = extractelement <2 x i32> %changed, i32 1
+  %r = add i32 %first, %other
+)"));
+}
+
+TEST_CASE("an index into a vector that differs by lane") {
+    compare(stored(R"(
+  %a = insertelement <4 x i32> <i32 3, i32 5, i32 7, i32 9>, i32 %x, i32 2
+  %k = and i32 %v, 3
+  %r = extractelement <4 x i32> %a, i32 %k
+)"));
+}
+
+TEST_CASE("intrinsics work on all lanes; what has no vector form goes lane by lane") {
+    compare(stored("  %r = call i32 @llvm.ctpop.i32(i32 %v)"), 0, "declare i32 @llvm.ctpop.i32(i32)");
+    compare(stored("  %a = call { i32, i1 } @llvm.uadd.with.overflow.i32(i32 %v, i32 4000000000)\n"
+                   "  %b = extractvalue { i32, i1 } %a, 1\n  %r = zext i1 %b to i32"),
+            0, "declare { i32, i1 } @llvm.uadd.with.overflow.i32(i32, i32)");
+    CHECK(count(vector_code(stored("  %r = call i32 @llvm.ctpop.i32(i32 %v)"), rows(), "declare i32 @llvm.ctpop.i32(i32)"),
+                "llvm.ctpop.v32i32") > 0);
+}
+
+TEST_CASE("atomic operations: every lane that is on takes part once") {
+    compare(R"(
+  %at = and i32 %x, 3
+  %p = getelementptr i32, ptr %out, i32 %at
+  %odd = trunc i32 %x to i1
+  br i1 %odd, label %count, label %end
+count:
+  %old = atomicrmw add ptr %p, i32 %x monotonic
+  br label %end
+end:
+  ret void
+)");
+}
+
+TEST_CASE("a thread's own array keeps the lanes' values apart, also with an index that differs by lane") {
+    compare(stored(R"(
+  %array = alloca [8 x i32]
+  %k = and i32 %v, 7
+  %l = and i32 %x, 7
+  %p = getelementptr [8 x i32], ptr %array, i32 0, i32 %k
+  %q = getelementptr [8 x i32], ptr %array, i32 0, i32 %l
+  %first = getelementptr [8 x i32], ptr %array, i32 0, i32 %n
+  store i32 1, ptr %q
+  store i32 2, ptr %first
+  store i32 %x, ptr %p
+  %a = load i32, ptr %q
+  %b = load i32, ptr %first
+  %r = add i32 %a, %b
+)"),
+            5);
+}
