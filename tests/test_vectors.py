@@ -231,3 +231,36 @@ def test_lanes_that_are_off_may_have_a_zero_as_divisor() -> None:
         uint s = 1, d = lane * lane; if (i % 4 == 3) { if (d != 0) s += lane % d; } o[i] = s; }"""
     )(out, ndrange=64, workgroupsize=32)
     assert out.numpy().tolist() == [1 + (i % 32 if i % 4 == 3 else 0) for i in range(64)]
+
+
+ATOMICS = """#define R memory_order_relaxed
+kernel void k(device atomic_uint* total, device uint* seen, device const uint* a, uint i [[thread_position_in_grid]],
+              uint t [[thread_position_in_threadgroup]]) {
+    threadgroup atomic_uint bins[16]; threadgroup atomic_int least;
+    if (t < 16) atomic_store_explicit(&bins[t], 0, R);
+    if (t == 0) atomic_store_explicit(&least, 1000, R);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    seen[i] = atomic_fetch_add_explicit(&bins[a[i] % 16], a[i], R);
+    if (a[i] % 3 == 0) atomic_fetch_min_explicit(&least, int(a[i]), R);
+    uint old = 0; while (!atomic_compare_exchange_weak_explicit(&bins[15], &old, old + 1, R, R)) {}
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (t < 16) atomic_fetch_add_explicit(&total[t], atomic_load_explicit(&bins[t], R), R);
+    if (t == 16) atomic_fetch_add_explicit(&total[16], uint(atomic_load_explicit(&least, R)), R); }
+"""
+
+
+@pytest.mark.parametrize("size", [64, 50])
+def test_atomics_of_threadgroup_memory(size: int) -> None:
+    groups = 5
+    a = np.random.default_rng(size).integers(1, 100, (groups, size), dtype=np.uint32)
+    total, seen = mk.zeros(17, np.uint32), mk.zeros((groups, size), np.uint32)
+    mk.Kernel(HEAD + ATOMICS)(total, seen, mk.array(a), ndrange=groups * size, workgroupsize=size)
+    wanted = np.zeros(17, np.uint32)
+    for group, old in zip(a, seen.numpy(), strict=True):
+        for bin in range(16):
+            inside = group % 16 == bin
+            wanted[bin] += group[inside].sum(dtype=np.uint32) + (size if bin == 15 else 0)
+            if bin != 15:  # each one found what another had left
+                assert set(old[inside]) <= {0, *(old[inside] + group[inside])}
+        wanted[16] += group[group % 3 == 0].min()
+    assert np.array_equal(total.numpy(), wanted)

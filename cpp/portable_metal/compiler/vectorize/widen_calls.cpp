@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Transforms/Utils/LowerAtomic.h"
 
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
@@ -186,6 +188,38 @@ llvm::Value* Widener::emit_vector_function(const VectorFunction& function, const
     return llvm::concatenateVectors(builder_, parts);
 }
 
+// One thread of the machine runs a threadgroup: what its threads share among themselves needs no locked instructions.
+bool Widener::in_threadgroup_memory(const llvm::Instruction& instruction) const {
+    if (!llvm::isa<llvm::AtomicRMWInst, llvm::AtomicCmpXchgInst>(instruction)) {
+        return false;
+    }
+    llvm::SmallVector<const llvm::Value*, 4> objects;
+    llvm::getUnderlyingObjects(instruction.getOperand(0), objects, nullptr, 0);
+    return std::ranges::all_of(objects, [](const llvm::Value* object) {
+        const auto* call = llvm::dyn_cast<llvm::CallInst>(object);
+        return call && callee_name(*call) == runtime::threadgroup_memory;
+    });
+}
+
+// What the atomic operation does, as a load and a store. Takes the operation over.
+llvm::Value* Widener::without_lock(llvm::Instruction* atomic) {
+    llvm::unique_value owner(atomic);
+    if (auto* change = llvm::dyn_cast<llvm::AtomicRMWInst>(atomic)) {
+        llvm::Value* old = builder_.CreateAlignedLoad(change->getType(), change->getPointerOperand(), change->getAlign());
+        llvm::Value* changed = llvm::buildAtomicRMWValue(change->getOperation(), builder_, old, change->getValOperand());
+        builder_.CreateAlignedStore(changed, change->getPointerOperand(), change->getAlign());
+        return old;
+    }
+    auto* exchange = llvm::cast<llvm::AtomicCmpXchgInst>(atomic);
+    llvm::Value* wanted = exchange->getCompareOperand();
+    llvm::Value* old = builder_.CreateAlignedLoad(wanted->getType(), exchange->getPointerOperand(), exchange->getAlign());
+    llvm::Value* equal = builder_.CreateICmpEQ(old, wanted);
+    builder_.CreateAlignedStore(builder_.CreateSelect(equal, exchange->getNewValOperand(), old), exchange->getPointerOperand(),
+                                exchange->getAlign());
+    llvm::Value* out = builder_.CreateInsertValue(llvm::PoisonValue::get(exchange->getType()), old, 0);
+    return builder_.CreateInsertValue(out, equal, 1);
+}
+
 // A loop over the active lanes. Operands and results of the lanes lie in memory meanwhile.
 llvm::Value* Widener::emit_per_lane(const llvm::Instruction& instruction, Mask mask) {
     auto* word = builder_.getInt32Ty();
@@ -250,7 +284,8 @@ llvm::Value* Widener::emit_per_lane(const llvm::Instruction& instruction, Mask m
         }
     }
 
-    llvm::Value* all = mask_bits(mask);
+    // Without a mask the lanes are counted, with one they are its bits.
+    llvm::Value* all = mask ? mask_bits(mask) : builder_.getInt32(0);
     llvm::BasicBlock* before = builder_.GetInsertBlock();
     auto* loop = llvm::BasicBlock::Create(context_, "each.lane", body_);
     auto* behind = llvm::BasicBlock::Create(context_, "each.lane.end", body_);
@@ -262,8 +297,8 @@ llvm::Value* Widener::emit_per_lane(const llvm::Instruction& instruction, Mask m
     builder_.SetInsertPoint(loop);
     llvm::PHINode* left = builder_.CreatePHI(word, 2);
     left->addIncoming(all, before);
-    llvm::Value* lane = builder_.CreateZExt(builder_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, left, builder_.getTrue()),
-                                            builder_.getInt64Ty());
+    llvm::Value* lane = mask ? builder_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, left, builder_.getTrue()) : left;
+    lane = builder_.CreateZExt(lane, builder_.getInt64Ty());
     auto at_lane = [&](llvm::AllocaInst* array) {
         return builder_.CreateInBoundsGEP(array->getAllocatedType(), array, {builder_.getInt64(0), lane});
     };
@@ -286,20 +321,21 @@ llvm::Value* Widener::emit_per_lane(const llvm::Instruction& instruction, Mask m
         copy->setOperand(i, value);
     }
     copy->setDebugLoc({});
-    builder_.Insert(copy);
+    llvm::Value* result = in_threadgroup_memory(instruction) ? without_lock(copy) : builder_.Insert(copy);
     for (unsigned i = 0; i < results.size(); ++i) {
-        llvm::Value* value = copy;
+        llvm::Value* value = result;
         if (result_type->isVectorTy()) {
-            value = builder_.CreateExtractElement(copy, i);
+            value = builder_.CreateExtractElement(result, i);
         } else if (result_type->isStructTy()) {
-            value = builder_.CreateExtractValue(copy, i);
+            value = builder_.CreateExtractValue(result, i);
         }
         value = value->getType()->isIntegerTy(1) ? builder_.CreateZExt(value, builder_.getInt8Ty()) : value;
         builder_.CreateStore(value, at_lane(results[i]));
     }
-    llvm::Value* rest = builder_.CreateAnd(left, builder_.CreateSub(left, builder_.getInt32(1)));
+    llvm::Value* rest = mask ? builder_.CreateAnd(left, builder_.CreateSub(left, builder_.getInt32(1)))
+                             : builder_.CreateNUWAdd(left, builder_.getInt32(1));
     left->addIncoming(rest, builder_.GetInsertBlock());
-    builder_.CreateCondBr(builder_.CreateICmpNE(rest, builder_.getInt32(0)), loop, behind);
+    builder_.CreateCondBr(builder_.CreateICmpNE(rest, builder_.getInt32(mask ? 0 : lanes)), loop, behind);
     builder_.SetInsertPoint(behind);
     if (result_type->isVoidTy()) {
         return nullptr;

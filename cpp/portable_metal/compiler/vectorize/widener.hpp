@@ -181,6 +181,8 @@ private:
     llvm::Value* emit_vector_function(const VectorFunction& function, const llvm::CallInst& call);
     llvm::Value* input(unsigned which);
     llvm::Value* load_context(llvm::Type* type, std::size_t offset);
+    bool in_threadgroup_memory(const llvm::Instruction& instruction) const;
+    llvm::Value* without_lock(llvm::Instruction* atomic);
     llvm::Value* emit_per_lane(const llvm::Instruction& instruction, Mask mask);
 
     // widen_simd.cpp
