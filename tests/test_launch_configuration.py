@@ -35,8 +35,8 @@ def test_promises(source: str, ndrange: tuple[int, ...], cap: int | None) -> Non
     assert len(groups) == len(size) == len(ndrange)
     assert all(1 <= s <= n and g == -(-n // s) for n, s, g in zip(ndrange, size, groups, strict=True))
     assert threads <= min(cap or threads, KI.kernel_max_work_group_size(kernel))
-    # Whole SIMD-groups along x, or the whole row.
-    assert size[0] == ndrange[0] or size[0] % width == 0 or (cap or width) < width
+    # Whole SIMD-groups along x, the whole row, or what SIMD-groups consist of in whole rows.
+    assert size[0] in (1, ndrange[0]) or size[0] % width == 0 or size[0] & (size[0] - 1) == 0
     # A group for every core, as soon as there is work for it.
     assert math.prod(groups) >= min(KI.multiprocessor_count(B), total // (2 * width))
     if source == SHARING and size[0] < ndrange[0]:
@@ -48,6 +48,13 @@ def test_little_work_is_not_cut_up() -> None:
     for n in (1, 2, 31, 32, 33):
         assert KI.launch_configuration(kernel, n) == ((1,), (n,))
     assert KI.launch_configuration(kernel, (4, 4, 2)) == ((1, 1, 1), (4, 4, 2))
+
+
+@pytest.mark.parametrize("shape", [(3, 4099), (33, 4001), (127, 63, 31), (20, 20, 20)])
+def test_rows_of_odd_length_are_not_joined(shape: tuple[int, ...]) -> None:
+    for source in (PLAIN, SHARING):
+        size = KI.launch_configuration(mk.Kernel(source), shape)[1]
+        assert size[0] & (size[0] - 1) == 0 or math.prod(size) == size[0]
 
 
 def test_a_launch_takes_it() -> None:

@@ -1,8 +1,9 @@
 // Groups as large as the device allows save the cost of starting groups, but leave cores idle when there is little work, and
-// threads idle where the work is no multiple of them.
+// threads idle where the work is no multiple of them. So the sizes that may be best are compared by what they should cost.
 #include "kernel_interface/work_group.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 
@@ -23,16 +24,144 @@ constexpr std::uint64_t round_up(std::uint64_t a, std::uint64_t b) {
     return divide_up(a, b) * b;
 }
 
+// What the choice depends on.
+struct Request {
+    std::array<std::uint64_t, 3> work{};
+    std::uint64_t limit = 0; // threads of a group
+    std::uint64_t width = 0; // of a SIMD-group
+    std::uint64_t cores = 0;
+    bool powers_of_two = false; // wanted by kernels that halve their groups again and again
+    friend bool operator==(const Request&, const Request&) = default;
+};
+
+using Sizes = std::array<std::uint64_t, 3>;
+
+std::uint64_t product(const Sizes& sizes) {
+    return volume(Extents(sizes[0], sizes[1], sizes[2]));
+}
+
 // Threads that a group should have: whole SIMD-groups, and enough groups for the cores.
-std::uint64_t wanted_threads(std::uint64_t work, std::uint64_t cores, std::uint64_t width, std::uint64_t limit) {
-    const std::uint64_t most_groups = work <= little_work ? cores : cores * groups_for_a_core;
-    const std::uint64_t groups = std::clamp<std::uint64_t>(work / width, 1, most_groups);
-    return std::min(limit, round_up(divide_up(work, groups), width));
+std::uint64_t wanted_threads(const Request& request) {
+    const std::uint64_t work = product(request.work);
+    const std::uint64_t most_groups = work <= little_work ? request.cores : request.cores * groups_for_a_core;
+    const std::uint64_t groups = std::clamp<std::uint64_t>(work / request.width, 1, most_groups);
+    return std::min(request.limit, round_up(divide_up(work, groups), request.width));
 }
 
 // Of the sizes up to `most`, one that divides the axis into equal parts.
 std::uint64_t even_part(std::uint64_t size, std::uint64_t most) {
     return divide_up(size, divide_up(size, most));
+}
+
+// What a thread of a group with several rows costs, as a multiple of one in a group of a single row. SIMD-groups that run over
+// the ends of rows are slow: what their lanes address does not lie side by side.
+double cost_in_rows_of(std::uint64_t length, std::uint64_t width) {
+    if (length % width == 0)
+        return 1.15;
+    if (!std::has_single_bit(length))
+        return 3;
+    return length >= width / 2 ? 1.3 : length >= width / 4 ? 1.5 : 2.4;
+}
+
+// What the whole grid costs with groups of this size, in threads of an ideal one. Measured on processors; GPUs differ less
+// from size to size.
+double cost(const Request& request, const Sizes& group, std::size_t row) {
+    constexpr double start_of_a_group = 80;
+    double groups = 1, rows = 1;
+    for (std::size_t axis = 0; axis < 3; ++axis)
+        groups *= static_cast<double>(divide_up(request.work[axis], group[axis]));
+    for (std::size_t axis = row + 1; axis < 3; ++axis)
+        rows *= static_cast<double>(request.work[axis]);
+    const std::uint64_t threads = product(group), length = request.work[row], rest = length % group[row];
+    if (threads == group[row]) {
+        const std::uint64_t padded = length / group[row] * round_up(group[row], request.width) + round_up(rest, request.width);
+        return rows * static_cast<double>(padded) + start_of_a_group * groups;
+    }
+    const double in_whole_parts = static_cast<double>(length - rest) * cost_in_rows_of(group[row], request.width);
+    const double in_the_rest = rest == 0 ? 0 : static_cast<double>(rest) * cost_in_rows_of(rest, request.width);
+    return rows * (in_whole_parts + in_the_rest) + start_of_a_group * groups;
+}
+
+// The sizes compared for one length of a row: the row alone, and as many rows as fit.
+class Search {
+public:
+    Search(const Request& request, std::uint64_t threads, std::size_t row)
+        : request_(request), threads_(threads), row_(row),
+          powers_of_two_(request.powers_of_two && product(request.work) > threads), best_(request.work) {}
+
+    void consider(std::uint64_t length) {
+        if (length == 0 || length > threads_)
+            return;
+        Sizes group{1, 1, 1};
+        group[row_] = length;
+        compare(group);
+        std::uint64_t rest = threads_ / length;
+        for (std::size_t axis = row_ + 1; axis < 3; ++axis) {
+            const std::uint64_t size = request_.work[axis];
+            const std::uint64_t part = size <= rest ? size : even_part(size, rest);
+            group[axis] = powers_of_two_ ? std::bit_floor(std::min(size, rest)) : part;
+            rest = std::max<std::uint64_t>(1, rest / group[axis]);
+        }
+        compare(group);
+    }
+    const Sizes& best() const { return best_; }
+
+private:
+    void compare(const Sizes& group) {
+        const double found = cost(request_, group, row_);
+        if (found < lowest_) {
+            lowest_ = found;
+            best_ = group;
+        }
+    }
+
+    const Request& request_;
+    const std::uint64_t threads_;
+    const std::size_t row_; // the axis whose threads lie side by side
+    const bool powers_of_two_;
+    Sizes best_;
+    double lowest_ = std::numeric_limits<double>::max();
+};
+
+Sizes choose(const Request& request) {
+    if (product(request.work) <= std::min(request.width, request.limit))
+        return request.work;
+    const bool is_flat = request.work[0] == 1;
+    const std::size_t row = !is_flat ? 0 : request.work[1] > 1 ? 1 : 2;
+    const std::uint64_t wanted = wanted_threads(request);
+    const std::uint64_t threads = request.powers_of_two ? std::bit_floor(wanted) : wanted;
+    const std::uint64_t length = request.work[row], width = request.width;
+    Search search(request, threads, row);
+    if (!request.powers_of_two || product(request.work) <= threads)
+        search.consider(length);
+    if (!request.powers_of_two && length > threads && threads >= width)
+        search.consider(std::min(round_up(even_part(length, threads), width), threads / width * width));
+    for (std::uint64_t size = std::bit_floor(std::min(length, threads)); size >= width; size /= 2)
+        search.consider(size);
+    if (std::min(length, threads) < width)
+        search.consider(std::bit_floor(std::min(length, threads)));
+    return search.best();
+}
+
+// Programs launch over few ndranges again and again.
+const Sizes& remembered_choice(const Request& request) {
+    struct Entry {
+        Request request;
+        Sizes group;
+    };
+    constexpr std::size_t entries = 16;
+    thread_local std::array<Entry, entries> memory;
+    thread_local std::size_t last = 0;
+    for (std::size_t i = 0; i < entries; ++i) {
+        const std::size_t at = (last + i) % entries;
+        if (memory[at].request == request) {
+            last = at;
+            return memory[at].group;
+        }
+    }
+    last = (last + entries - 1) % entries;
+    memory[last] = {request, choose(request)};
+    return memory[last].group;
 }
 
 } // namespace
@@ -48,31 +177,10 @@ std::uint64_t volume(const Extents& extents) {
 Extents choose_work_group(const KernelImpl& kernel, const Extents& work, std::uint64_t cap) {
     const std::uint64_t limit = cap == 0 ? kernel.max_total_threads : std::min(cap, kernel.max_total_threads);
     const std::uint64_t width = std::max<std::uint64_t>(1, kernel.execution_width);
-    const std::uint64_t all = volume(work);
-    Extents group = work;
-    group.rank = std::max<std::uint8_t>(1, work.rank);
-    if (all <= std::min(width, limit))
-        return group;
     const std::uint64_t cores = std::max(1u, kernel.device->info.multiprocessor_count);
-    std::uint64_t threads = wanted_threads(all, cores, width, limit);
-    if (kernel.uses_threadgroup_memory)
-        threads = std::bit_floor(threads); // what such kernels halve again and again when they reduce
-
-    std::uint64_t& x = group.size[0];
-    if (x > threads) {
-        // A part of the row in whole SIMD-groups, all parts alike.
-        const std::uint64_t part = kernel.uses_threadgroup_memory ? threads : even_part(x, threads);
-        x = threads < width ? threads : std::min(round_up(part, width), threads / width * width);
-    } else if (all > x && x > width && x % width != 0) {
-        // SIMD-groups that run over the ends of rows are slow: rather two parts of a row.
-        x = kernel.uses_threadgroup_memory ? std::bit_floor(x) : round_up(divide_up(x, 2), width);
-    }
-    threads = std::max<std::uint64_t>(1, threads / x);
-    for (const std::size_t axis : {1, 2}) {
-        std::uint64_t& size = group.size[axis];
-        size = size <= threads ? size : even_part(size, threads);
-        threads = std::max<std::uint64_t>(1, threads / size);
-    }
+    Extents group;
+    group.size = remembered_choice({work.size, limit, width, cores, kernel.uses_threadgroup_memory});
+    group.rank = std::max<std::uint8_t>(1, work.rank);
     return group;
 }
 

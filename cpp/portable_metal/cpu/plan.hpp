@@ -11,10 +11,8 @@ namespace metalki::cpu {
 struct Plan {
     explicit Plan(const Dispatch& dispatch);
 
-    // Code for a threadgroup that is cut off at the end of the grid along some axes.
-    const compiler::KernelCode& code(bool cut_x, bool cut_y, bool cut_z) const {
-        return *codes[(cut_x ? 1u : 0u) | (cut_y ? 2u : 0u) | (cut_z ? 4u : 0u)];
-    }
+    // Where `codes` has the code of a threadgroup that is cut off at the end of the grid along some axes.
+    static unsigned cut(bool x, bool y, bool z) { return (x ? 1u : 0u) | (y ? 2u : 0u) | (z ? 4u : 0u); }
     bool by_rows() const { return codes[0]->run_rows != nullptr; }
     bool contains(std::uintptr_t address) const; // of machine code
 

@@ -137,9 +137,10 @@ void Worker::run_threadgroups(std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t i = begin; i < end && !job_->must_stop(); ++i, enter_next()) {
         const compiler::Uint3& size = context_.threads_in_this_threadgroup;
         const compiler::Uint3& usual = context_.threads_per_threadgroup;
-        const compiler::KernelCode& code = job_->plan.code(size.x != usual.x, size.y != usual.y, size.z != usual.z);
+        const unsigned cut = Plan::cut(size.x != usual.x, size.y != usual.y, size.z != usual.z);
+        const compiler::KernelCode& code = *job_->plan.codes[cut];
         if (code.wants_positions)
-            list_positions();
+            list_positions(positions_[cut]);
         code.run_threadgroup(&context_);
     }
 }
@@ -191,21 +192,22 @@ void Worker::set_size() {
 }
 
 // Threads of a group with an odd shape: their places do not follow from their number without a division.
-void Worker::list_positions() {
+void Worker::list_positions(Positions& positions) {
     const compiler::Uint3& size = context_.threads_in_this_threadgroup;
-    if (positions_.empty() || size.x != listed_.x || size.y != listed_.y || size.z != listed_.z) {
-        positions_.assign(3 * std::size_t{compiler::max_positions}, 0);
+    std::vector<std::uint32_t>& list = positions.list;
+    if (list.empty() || size.x != positions.size.x || size.y != positions.size.y || size.z != positions.size.z) {
+        list.assign(3 * std::size_t{compiler::max_positions}, 0);
         std::size_t thread = 0;
         for (std::uint32_t z = 0; z < size.z; ++z)
             for (std::uint32_t y = 0; y < size.y; ++y)
                 for (std::uint32_t x = 0; x < size.x; ++x, ++thread) {
-                    positions_[thread] = x;
-                    positions_[compiler::max_positions + thread] = y;
-                    positions_[2 * std::size_t{compiler::max_positions} + thread] = z;
+                    list[thread] = x;
+                    list[compiler::max_positions + thread] = y;
+                    list[2 * std::size_t{compiler::max_positions} + thread] = z;
                 }
-        listed_ = size;
+        positions.size = size;
     }
-    context_.positions = positions_.data();
+    context_.positions = list.data();
 }
 
 std::string Worker::fault_message(const Dispatch& dispatch) const {

@@ -1,6 +1,7 @@
 // What one thread needs to run threadgroups: stacks, threadgroup memory, the context handed to kernels.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,6 +27,12 @@ private:
         std::uint64_t begin, end;
     };
 
+    // Of all threads of a group of that size.
+    struct Positions {
+        compiler::Uint3 size{};
+        std::vector<std::uint32_t> list;
+    };
+
     void prepare(const Job& job);
     bool run_range(const Job& job, std::uint64_t begin, std::uint64_t end);
     void run_threadgroups(std::uint64_t begin, std::uint64_t end);
@@ -33,7 +40,7 @@ private:
     void enter(std::uint64_t index);
     void enter_next();
     void set_size();
-    void list_positions();
+    void list_positions(Positions& positions);
     std::string fault_message(const Dispatch& dispatch) const;
 
     FiberGroup fibers_; // threads of synchronising kernels
@@ -41,9 +48,9 @@ private:
     GuardedMemory arena_;
     std::vector<void*> arguments_;
     compiler::ThreadgroupContext context_{};
-    compiler::Uint3 unit_{};               // where in the plan's units
-    std::vector<std::uint32_t> positions_; // of all threads of a group of listed_ threads
-    compiler::Uint3 listed_{};
+    compiler::Uint3 unit_{}; // where in the plan's units
+    // One list for each way in which groups are cut off at the ends of the grid: groups alternate between these.
+    std::array<Positions, 8> positions_;
     const Job* job_ = nullptr;
 };
 

@@ -94,8 +94,9 @@ struct LaunchConfiguration {
     Extents workgroupsize;
 };
 
-/// The work-group that a launch over `ndrange` chooses: not larger than the work or the kernel's limit, a multiple of the
-/// SIMD width in x where that fits, and small enough that every core gets a group. `max_work_group_size` caps it (0: no cap).
+/// The work-group that a launch over `ndrange` chooses: not larger than the work or the kernel's limit, small enough that every
+/// core gets a group, and of the sizes left the one that should cost least: large, little of it beyond the ends of the ndrange,
+/// and no SIMD-groups that run over the ends of rows. `max_work_group_size` caps it (0: no cap).
 METALKI_API LaunchConfiguration launch_configuration(const Kernel& kernel, const Extents& ndrange,
                                                      std::uint64_t max_work_group_size = 0);
 
