@@ -11,7 +11,7 @@ from .._array import Array
 from ..errors import ArgumentError
 from . import _common as c
 from . import transposing
-from .elementwise import Operand, run
+from .elementwise import Operand, Request, run
 from .geometry import broadcast_strides, contiguous_strides
 
 __all__ = [
@@ -44,7 +44,7 @@ def strided(
     """The elements of `x` that the steps lead to, as a new array or into a part of `out`."""
     moved = [Operand("x", x, x.dtype, strides, offset)]
     dtype = x.dtype if out is None else out.dtype
-    return run("x", moved, shape, dtype, out, out_strides=out_strides, out_offset=out_offset)
+    return run(Request("x", moved, shape, dtype, out_strides, out_offset), out)
 
 
 def permute_dims(x: Any, /, axes: Sequence[int] | None = None) -> Array:
@@ -121,7 +121,8 @@ def fill(x: Array, value: Any, /) -> Array:
     if not isinstance(number, (bool, int, float)):
         raise ArgumentError(f"fill: a number is expected, {type(value).__name__} was given")
     c.msl(x.dtype, "fill")
-    return run("v", [Operand("v", c.check_scalar(number, x.dtype, "fill"), x.dtype, None)], x.shape, x.dtype, x)
+    filling = [Operand("v", c.check_scalar(number, x.dtype, "fill"), x.dtype, None)]
+    return run(Request("v", filling, x.shape, x.dtype), x)
 
 
 def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, dtype: Any = None) -> Array:

@@ -50,6 +50,24 @@ class Operand(NamedTuple):
     offset: int = 0
 
 
+class Request(NamedTuple):
+    """An element-wise operation: what is computed of which inputs, and where its results go."""
+
+    expr: str
+    inputs: list[Operand]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] | None  # None: that of the expression
+    out_strides: tuple[int, ...] | None = None  # None: C order
+    out_offset: int = 0
+    prelude: str = ""  # functions that the expression calls
+    safe: bool = False  # the compiler must not contract or reorder floating-point arithmetic
+
+    def device(self, out: Array | None) -> _core.Device | None:
+        """Where the arrays among the inputs, or the output, are; None without any."""
+        like = next((o.value for o in self.inputs if o.strides is not None), out)
+        return None if like is None else like.device
+
+
 def broadcast(expr: str, *arrays: Any, out: Array | None = None, dtype: Any = None, **named: Any) -> Array:
     """Computes the MSL expression `expr` for every element of the broadcast arrays and scalars, in one pass.
 
@@ -75,10 +93,10 @@ def broadcast(expr: str, *arrays: Any, out: Array | None = None, dtype: Any = No
         if wanted is not None and wanted != out.dtype:
             raise ArgumentError(f"broadcast: out has dtype {out.dtype}, dtype {wanted} was asked for")
         wanted = out.dtype
-    inputs = operands(values, shape, "broadcast")
-    result = run(expr, inputs, shape, wanted, out)
+    request = Request(expr, operands(values, shape, "broadcast"), shape, wanted)
+    result = run(request, out)
     if signature is not None:
-        remember(signature, expr, inputs, shape, wanted, out=out)
+        remember(signature, request, out)
     return result
 
 
@@ -115,27 +133,18 @@ def _signature(expr: Any, arrays: tuple[Any, ...], named: dict[str, Any], out: A
     return tuple(parts) if is_array and (dtype is None or isinstance(dtype, (type, np.dtype, str))) else None
 
 
-def remember(
-    signature: Any,
-    expr: str,
-    inputs: list[Operand],
-    shape: tuple[int, ...],
-    dtype: Any,
-    prelude: str = "",
-    safe: bool = False,
-    out: Array | None = None,
-) -> None:
+def remember(signature: Any, request: Request, out: Array | None = None) -> None:
     """Keeps the plan that `run` has just used."""
-    if 0 in shape:
+    if 0 in request.shape:
         return
-    first = next((i for i, o in enumerate(inputs) if o.strides is not None), -1)  # -1: only `out` is an array
-    device = out.device if first < 0 and out is not None else inputs[first].value.device
-    plan = c._cache.get(_key(expr, inputs, shape, dtype, None, 0, prelude, safe, device))
+    inputs = request.inputs
+    plan = c._cache.get(_key(request, request.device(out)))
     if plan is not None:
         if len(_known) >= c._MOST_CACHED:
             _known.clear()
         kinds = tuple(o.dtype if o.strides is None else None for o in inputs)
-        _known[signature] = Known(plan, kinds, shape, first)
+        first = next((i for i, o in enumerate(inputs) if o.strides is not None), -1)  # -1: only `out` is an array
+        _known[signature] = Known(plan, kinds, request.shape, first)
 
 
 def _again(known: Known, values: tuple[Any, ...], out: Array | None) -> Array:
@@ -147,10 +156,7 @@ def _again(known: Known, values: tuple[Any, ...], out: Array | None) -> Array:
         like = values[known.first]
         out = _array.empty(known.shape, plan.result, like.storage, device=like.device)
     elif any(k is None and _shares(out, v) for v, k in zip(values, known.kinds, strict=True)):
-        fresh = _again(known, values, None)
-        return run(
-            "x", [Operand("x", fresh, fresh.dtype, contiguous_strides(fresh.shape))], fresh.shape, out.dtype, out
-        )
+        return run(_moved(_again(known, values, None), out.dtype), out)
     if plan.parameter is not None:
         arguments.append(plan.parameter)
     _launch(plan, [out, *arguments])
@@ -213,36 +219,23 @@ class Plan(NamedTuple):
     groups: int | None
 
 
-def run(
-    expr: str,
-    inputs: list[Operand],
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any] | None,
-    out: Array | None = None,
-    *,
-    out_strides: tuple[int, ...] | None = None,
-    out_offset: int = 0,
-    prelude: str = "",
-    safe: bool = False,
-) -> Array:
-    """Launches `expr` over `inputs`; the result goes to `out`, or to a new array of `shape`. `safe` forbids the compiler to
-    contract or reorder floating-point arithmetic."""
-    like = next((o.value for o in inputs if o.strides is not None), out)
-    if out is not None and any(_overlaps(out, o, out_strides) for o in inputs):
-        out = _copied(
-            run(expr, inputs, shape, dtype or out.dtype, prelude=prelude, safe=safe), out, out_strides, out_offset
-        )
-        return out
-    device = like.device if like is not None else None
-    key = _key(expr, inputs, shape, dtype, out_strides, out_offset, prelude, safe, device)
+def run(request: Request, out: Array | None = None) -> Array:
+    """Launches the operation; the result goes to `out`, or to a new array."""
+    shape = request.shape
+    if out is not None and any(_overlaps(out, o, request.out_strides) for o in request.inputs):
+        apart = run(request._replace(dtype=request.dtype or out.dtype, out_strides=None, out_offset=0))
+        return run(_moved(apart, out.dtype, request.out_strides, request.out_offset), out)
+    device = request.device(out)
+    key = _key(request, device)
     plan = c._cache.get(key)
     if plan is None:
-        plan = c.cached(key, lambda: _plan(expr, inputs, shape, dtype, out_strides, out_offset, prelude, safe, device))
+        plan = c.cached(key, lambda: _plan(request, device))
     if out is None:
+        like = next((o.value for o in request.inputs if o.strides is not None), None)
         out = c.result_like(shape, plan.result, like)
     if out.size == 0 or 0 in shape:
         return out
-    arguments = [out, *[o.value for o in inputs]]
+    arguments = [out, *[o.value for o in request.inputs]]
     if plan.parameter is not None:
         arguments.append(plan.parameter)
     _launch(plan, arguments)
@@ -256,19 +249,9 @@ def _launch(plan: Plan, arguments: list[Any]) -> None:
         plan.kernel(*arguments, numworkgroups=plan.groups, workgroupsize=32)
 
 
-def _key(
-    expr: str,
-    inputs: list[Operand],
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any] | None,
-    out_strides: tuple[int, ...] | None,
-    out_offset: int,
-    prelude: str,
-    safe: bool,
-    device: _core.Device | None,
-) -> Any:
-    own = tuple([(o.name, o.dtype, o.strides, o.offset) for o in inputs])
-    return expr, prelude, safe, shape, dtype, out_strides, out_offset, device, own
+def _key(request: Request, device: _core.Device | None) -> Any:
+    own = tuple([(o.name, o.dtype, o.strides, o.offset) for o in request.inputs])
+    return request.expr, request[2:], device, own
 
 
 def _overlaps(out: Array, o: Operand, out_strides: tuple[int, ...] | None) -> bool:
@@ -284,48 +267,40 @@ def _overlaps(out: Array, o: Operand, out_strides: tuple[int, ...] | None) -> bo
     return True
 
 
-def _copied(result: Array, out: Array, out_strides: tuple[int, ...] | None, out_offset: int) -> Array:
-    moved = [Operand("x", result, result.dtype, contiguous_strides(result.shape))]
-    return run("x", moved, result.shape, out.dtype, out, out_strides=out_strides, out_offset=out_offset)
+def _moved(x: Array, dtype: np.dtype[Any], out_strides: tuple[int, ...] | None = None, out_offset: int = 0) -> Request:
+    """A copy of `x`."""
+    from_x = [Operand("x", x, x.dtype, contiguous_strides(x.shape))]
+    return Request("x", from_x, x.shape, dtype, out_strides, out_offset)
 
 
-def _plan(
-    expr: str,
-    inputs: list[Operand],
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any] | None,
-    out_strides: tuple[int, ...] | None,
-    out_offset: int,
-    prelude: str,
-    safe: bool,
-    device: _core.Device | None,
-) -> Plan:
+def _plan(request: Request, device: _core.Device | None) -> Plan:
+    inputs, shape = request.inputs, request.shape
     arrays = [o for o in inputs if o.strides is not None]
-    steps = [out_strides if out_strides is not None else contiguous_strides(shape), *[o.strides for o in arrays]]
+    out_strides = contiguous_strides(shape) if request.out_strides is None else request.out_strides
+    steps = [out_strides, *[o.strides or () for o in arrays]]
     sizes = [1 if s == 0 else s for s in shape]  # an empty result still needs its dtype
-    geometry = merged(sizes, [s or () for s in steps], [out_offset, *[o.offset for o in arrays]])
-    where = layout(geometry)
+    where = layout(merged(sizes, steps, [request.out_offset, *[o.offset for o in arrays]]))
     names = tuple((o.name, o.dtype, o.strides is None) for o in inputs)
+    options = {"math_mode": "safe"} if request.safe else None
     kernel = c.cached(
-        ("map", expr, prelude, safe, names, dtype, where.key, device),
-        lambda: c.compiled(
-            source(expr, inputs, dtype, where, prelude), "ki_map", {"math_mode": "safe"} if safe else None
-        ),
+        ("map", request.expr, request.prelude, request.safe, names, request.dtype, where.key, device),
+        lambda: c.compiled(source(request, where), "ki_map", options),
     )
     found = kernel.arguments[0].dtype
     if found is None:
         raise ArgumentError(
-            f"broadcast: the expression {expr!r} gives {kernel.arguments[0].type_name}, which is no number"
+            f"broadcast: the expression {request.expr!r} gives {kernel.arguments[0].type_name}, which is no number"
         )
     return Plan(kernel, found, where.parameter, where.ndrange, where.groups)
 
 
-def source(expr: str, inputs: list[Operand], dtype: np.dtype[Any] | None, where: Layout, prelude: str) -> str:
+def source(request: Request, where: Layout) -> str:
     """The kernel's text."""
+    inputs, dtype = request.inputs, request.dtype
     types = [c.msl(o.dtype, "broadcast") for o in inputs]
     parameters = ", ".join(f"{t} {o.name}" for o, t in zip(inputs, types, strict=True))
-    text = [c.PRELUDE, where.declaration, prelude]
-    text.append(f"inline auto ki_f({parameters}) {{ return ({expr}); }}\n")
+    text = [c.PRELUDE, where.declaration, request.prelude]
+    text.append(f"inline auto ki_f({parameters}) {{ return ({request.expr}); }}\n")
     made = f"decltype(ki_f({', '.join(f'{t}()' for t in types)}))"
     if dtype is not None:
         text.append(f"typedef {c.msl(dtype, 'broadcast')} ki_o;\n")

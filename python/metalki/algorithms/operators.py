@@ -11,7 +11,7 @@ from .. import _array, _dtypes
 from .._array import Array
 from ..errors import ArgumentError
 from . import _common as c
-from .elementwise import Operand, _again, _known, _signature, remember, run
+from .elementwise import Operand, Request, _again, _known, _signature, remember, run
 from .geometry import broadcast_strides
 
 __all__ = ["astype", "clip", "where"]
@@ -46,9 +46,10 @@ def _launch(
     if not shape and not any(isinstance(v, Array) for v in values) and out is None:
         out = _array.empty((), result)
     result = result if out is None else out.dtype
-    found = run(expr, inputs, shape, result, out, prelude=prelude, safe=True)
+    request = Request(expr, inputs, shape, result, prelude=prelude, safe=True)
+    found = run(request, out)
     if signature is not None:
-        remember(signature, expr, inputs, shape, result, prelude, True)
+        remember(signature, request)
     return found
 
 
@@ -448,4 +449,4 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
             plain = value.item() if isinstance(value, np.generic) else value
             inputs.append(Operand(name, c.check_scalar(plain, kind, "where"), kind, None))
     t = c.msl(kind, "where")
-    return run(f"c != 0 ? ({t})x : ({t})y", inputs, shape, kind)
+    return run(Request(f"c != 0 ? ({t})x : ({t})y", inputs, shape, kind))

@@ -29,8 +29,8 @@ __all__ = ["Generator", "default_rng", "integers", "normal", "philox", "random",
 _PHILOX = """
 inline uint4 ki_philox(uint4 counter, uint2 key) {
     for (int round = 0; round < 10; ++round) {
-        const ulong a = (ulong)0xD2511F53u * counter.x, b = (ulong)0xCD9E8D57u * counter.z;
-        counter = uint4((uint)(b >> 32) ^ counter.y ^ key.x, (uint)b, (uint)(a >> 32) ^ counter.w ^ key.y, (uint)a);
+        const uint a = 0xD2511F53u, b = 0xCD9E8D57u, x = counter.x, z = counter.z;
+        counter = uint4(mulhi(b, z) ^ counter.y ^ key.x, b * z, mulhi(a, x) ^ counter.w ^ key.y, a * x);
         key += uint2(0x9E3779B9u, 0xBB67AE85u);
     }
     return counter;

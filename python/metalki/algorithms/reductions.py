@@ -20,7 +20,7 @@ from .._array import Array
 from .._kernel import Kernel
 from ..errors import ArgumentError
 from . import _common as c
-from .elementwise import Operand, _named, broadcast, operands
+from .elementwise import Operand, Request, _named, broadcast, operands
 from .elementwise import run as run_map
 from .geometry import broadcast_strides
 
@@ -453,7 +453,7 @@ def _with_init(op: str, result: Array, init: Any) -> Array:
         Operand("a", result, kind, broadcast_strides(result.shape, result.shape)),
         Operand("b", c.check_scalar(init, kind, "reduce"), kind, None),
     ]
-    return run_map(f"({t})({_expression(op)})", inputs, result.shape, kind, prelude=HELPERS)
+    return run_map(Request(f"({t})({_expression(op)})", inputs, result.shape, kind, prelude=HELPERS))
 
 
 def reduce(op: str, x: Any, axis: Any = None, init: Any = None, *, keepdims: bool = False, dtype: Any = None) -> Array:

@@ -58,7 +58,7 @@ kernel void ki_compact(device ki_v* out, device const ki_t* x, device const ki_v
         const ix i = at + lane;
         const bool found = i < last && ki_test(x[i]);
         const uint votes = (uint)(simd_vote::vote_t)simd_ballot(found);
-        if (found) out[place + popcount(votes & below)] = KI_VALUE;
+        if (found) (out + place)[popcount(votes & below)] = KI_VALUE;  // side by side: one store for all lanes
         place += popcount(votes);
     }
 }

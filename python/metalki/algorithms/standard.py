@@ -13,7 +13,7 @@ from .._array import Array
 from ..errors import ArgumentError
 from . import _common as c
 from .arranging import broadcast_arrays, strided
-from .elementwise import Operand, broadcast, run
+from .elementwise import Operand, Request, broadcast, run
 from .geometry import contiguous_strides
 from .reductions import mean
 from .reductions import sum as sum_of
@@ -94,7 +94,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
     count = max(0, min(out.shape[0] - max(-k, 0), columns - max(k, 0)))
     if count:
         one = [Operand("v", 1, kind, None)]
-        run("v", one, (count,), kind, out, out_strides=(columns + 1,), out_offset=first)
+        run(Request("v", one, (count,), kind, out_strides=(columns + 1,), out_offset=first), out)
     return out
 
 
