@@ -258,3 +258,32 @@ def test_what_is_refused() -> None:
         mk.sum(x, axis=1.5)
     with pytest.raises(mk.CompileError):
         mk.reduce("a +", x, init=0)
+
+
+@pytest.mark.parametrize("axis", [0, -1, np.int64(0), 1, -2, (0,)])
+def test_an_array_without_axes_has_an_axis_0_where_numpy_sees_one(axis: Any) -> None:
+    host = np.array(5, np.int64)
+    x = mk.array(host)
+    pairs: list[tuple[Any, Any]] = [
+        (lambda: mk.sum(x, axis=axis), lambda: np.sum(host, axis=axis)),
+        (lambda: mk.reduce("max", x, axis, keepdims=True), lambda: np.max(host, axis=axis, keepdims=True)),
+        (lambda: mk.count_nonzero(x, axis=axis), lambda: np.count_nonzero(host, axis=axis)),
+        (lambda: mk.accumulate("+", x, axis), lambda: np.cumsum(host, axis=axis)),
+        (lambda: mk.argmin(x, axis=axis), lambda: np.argmin(host, axis=axis)),
+        (lambda: mk.argsort(x, axis=axis), lambda: np.argsort(host, axis=axis)),
+        (lambda: mk.take(x, [0, -1], axis=axis), lambda: np.take(host, [0, -1], axis=axis)),
+        (lambda: mk.repeat(x, 3, axis=axis), lambda: np.repeat(host, 3, axis=axis)),
+        (lambda: mk.sort(x, axis=axis), lambda: np.sort(host, axis=axis)),
+        (lambda: mk.mean(mk.array(np.float32(5)), axis=axis), lambda: np.mean(np.float32(5), axis=axis)),
+    ]
+    for ours, numpys in pairs:
+        try:
+            wanted = np.asarray(numpys())
+        except (ValueError, TypeError, IndexError):
+            with pytest.raises((ValueError, TypeError, IndexError)):
+                ours()
+            continue
+        for _ in range(2):  # the second time by what was kept of the first
+            found = ours().numpy()
+            assert found.shape == wanted.shape
+            assert (found == wanted).all()

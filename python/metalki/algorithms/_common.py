@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import _array, _compile, _device
+from .. import _array, _compile, _core, _device
 from .._array import Array
 from .._kernel import Kernel
 from ..errors import ArgumentError
@@ -183,6 +183,20 @@ def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """normal_axes() of what reduces: an array without axes has, as numpy sees it, an axis 0 that holds its element."""
+    return () if ndim == 0 and _is_first(axis) else normal_axes(axis, ndim)
+
+
+def with_axis(x: Array, axis: Any) -> Array:
+    """`x`, with one axis when it has none and the first one is asked for, as numpy has it."""
+    return x.reshape(1) if x.ndim == 0 and _is_first(axis) else x
+
+
+def _is_first(axis: Any) -> bool:
+    return hasattr(axis, "__index__") and operator.index(axis) in (0, -1)
+
+
 def result_like(shape: tuple[int, ...], dtype: DType, like: Array | None) -> Array:
     """A new array in the storage and on the device of `like`."""
     if like is None:
@@ -218,6 +232,12 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], what: str) -> tuple[int, ...
                     raise ArgumentError(f"{what}: operands could not be broadcast together with shapes {text}")
                 found[i] = size
     return tuple(found)
+
+
+def chunk_of(device: _core.Device) -> int:
+    """Elements that a SIMD-group takes of a long row at least: few on a GPU, which has hundreds of groups to fill, more on
+    the few cores of a CPU, where each group costs its start and end."""
+    return 32768 if device.kind == "cpu" else 8192
 
 
 _cache: dict[Hashable, Any] = {}

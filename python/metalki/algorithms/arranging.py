@@ -310,6 +310,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     value = c.as_operand(x, "repeat")
     if axis is None:
         value, axis = value.reshape(-1), 0
+    value = c.with_axis(value, axis)
     at = c.normal_axis(axis, value.ndim)
     counts = _array.host_array(repeats, "repeat")
     if counts.dtype.kind not in "biu" or (counts.size and counts.min() < 0):

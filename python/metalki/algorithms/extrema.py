@@ -175,6 +175,8 @@ def _find(sign: str, x: Any, axis: Any, keepdims: bool, what: str) -> tuple[Arra
         if known is not None:
             return _execute(known, x)
     value = c.as_operand(x, what)
+    if value.ndim == 0 and c.with_axis(value, axis) is not value:
+        axis = None
     whole: tuple[int, ...] = value.shape
     shape = whole
     if axis is None:
@@ -194,7 +196,7 @@ def _find(sign: str, x: Any, axis: Any, keepdims: bool, what: str) -> tuple[Arra
     places = c.INT64 if value.size >= c.NARROW - 1024 else c.INT32
     chunked: r.Step | None = None
     steps: list[_Step]
-    if sizes[2] == 1 and sizes[1] > r._CHUNK and sizes[0] < r._MOST_CHUNKS:
+    if sizes[2] == 1 and sizes[1] > c.chunk_of(value.device) and sizes[0] < r._MOST_CHUNKS:
         chunked, steps = _long_rows(sign, value.dtype, acc, sizes[0], sizes[1], places, value.device)
     else:
         steps = _plan(sign, value.dtype, acc, sizes, places, value.device)
@@ -257,7 +259,7 @@ def _long_rows(
     sign: str, dtype: np.dtype[Any], acc: np.dtype[Any], rows: int, length: int, places: np.dtype[Any], device: Any
 ) -> tuple[r.Step, list[_Step]]:
     """The best values of chunks, then the search in the chunk that has the row's."""
-    chunks = min(c.ceil_div(length, r._CHUNK), max(1, r._MOST_CHUNKS // rows))
+    chunks = min(c.ceil_div(length, c.chunk_of(device)), max(1, r._MOST_CHUNKS // rows))
     chunk = c.round_up(c.ceil_div(length, chunks), 32)
     chunks = c.ceil_div(length, chunk)
     op, what = "min" if sign == "<" else "max", r.Map("x", ("x",), (dtype,), (False,))
@@ -276,7 +278,7 @@ def _plan(
     element = dtype
     while True:
         if inner == 1:
-            chunks = min(-(-length // r._CHUNK), max(1, r._MOST_CHUNKS // outer))
+            chunks = min(-(-length // c.chunk_of(device)), max(1, r._MOST_CHUNKS // outer))
             chunk = c.round_up(-(-length // chunks), 32)
         else:
             chunks = 1 if inner * outer >= 2048 else min(-(-length // 64), max(1, 2048 // (inner * outer)))

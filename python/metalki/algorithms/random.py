@@ -28,6 +28,7 @@ __all__ = ["Generator", "default_rng", "integers", "normal", "philox", "random",
 
 _PHILOX = """
 inline uint4 ki_philox(uint4 counter, uint2 key) {
+#pragma unroll
     for (int round = 0; round < 10; ++round) {
         const uint a = 0xD2511F53u, b = 0xCD9E8D57u, x = counter.x, z = counter.z;
         counter = uint4(mulhi(b, z) ^ counter.y ^ key.x, b * z, mulhi(a, x) ^ counter.w ^ key.y, a * x);
@@ -40,39 +41,35 @@ inline uint4 ki_block(ulong number, uint stream, uint2 key) {
 }
 """
 
-# Thread t draws block t. `place` is where word 0 of it goes; the others follow 32 apart.
+# A SIMD-group draws KI_TIMES blocks per lane. `place` is where word 0 of a block goes; the others follow 32 apart.
 _FILL = """
 kernel void ki_fill(device ki_t* out, constant ulong& base, constant uint2& key, constant ix& size KI_MORE,
-                    uint2 at [[thread_position_in_grid]], uint2 grid [[threads_per_grid]]) {
-    const ix t = (ix)at.y * grid.x + at.x;
-    const uint4 word = ki_block(base + (ulong)t, 0, key);
-    const ix place = (t / 32) * 128 + t % 32;
-    KI_VALUES
-    if (place + 96 < size) {
-        out[place] = v0;
-        out[place + 32] = v1;
-        out[place + 64] = v2;
-        out[place + 96] = v3;
-    } else {
-        if (place < size) out[place] = v0;
-        if (place + 32 < size) out[place + 32] = v1;
-        if (place + 64 < size) out[place + 64] = v2;
+                    uint group [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
+    for (uint k = 0; k < KI_TIMES; ++k) {
+        const ix row = (ix)group * KI_TIMES + k, t = row * 32 + lane, first = row * (32 * KI_WORDS);
+        if (first >= size) return;
+        const uint4 word = ki_block(base + (ulong)t, 0, key);
+        KI_VALUES
+        device ki_t* to = out + first;
+        if (first + 32 * KI_WORDS <= size) {
+            KI_STORE(0) KI_STORE(1) KI_STORE_FOUR(2) KI_STORE_FOUR(3)
+        } else {
+            const ix left = size - first;
+            KI_LAST(0) KI_LAST(1) KI_LAST_FOUR(2) KI_LAST_FOUR(3)
+        }
     }
 }
 """
-
-# Numbers of 64 bits: a block makes two, 32 apart in every 64.
-_FILL_WIDE = """
-kernel void ki_fill(device ki_t* out, constant ulong& base, constant uint2& key, constant ix& size KI_MORE,
-                    uint2 at [[thread_position_in_grid]], uint2 grid [[threads_per_grid]]) {
-    const ix t = (ix)at.y * grid.x + at.x;
-    const uint4 word = ki_block(base + (ulong)t, 0, key);
-    const ix place = (t / 32) * 64 + t % 32;
-    KI_VALUES
-    if (place < size) out[place] = v0;
-    if (place + 32 < size) out[place + 32] = v1;
-}
+_STORES = """
+#define KI_STORE(i) to[32 * i + lane] = v##i;
+#define KI_LAST(i) if ((ix)(32 * i + lane) < left) to[32 * i + lane] = v##i;
 """
+# Numbers of 64 bits: a block makes two, 32 apart in every 64.
+_WORDS = {
+    False: "#define KI_WORDS 4\n#define KI_STORE_FOUR(i) KI_STORE(i)\n#define KI_LAST_FOUR(i) KI_LAST(i)\n",
+    True: "#define KI_WORDS 2\n#define KI_STORE_FOUR(i)\n#define KI_LAST_FOUR(i)\n",
+}
+_TIMES = 8
 
 # [0, 1): 24 bits for float, 11 for half, 8 for bfloat, all that their significands hold.
 _UNIFORM = {
@@ -298,22 +295,21 @@ class Generator:
         base = self._take(blocks)
         if out.size == 0:
             return out
-        long_index = blocks * per_block >= c.NARROW
+        long_index = c.round_up(blocks, 32 * _TIMES) * per_block >= c.NARROW
         kernel: Kernel = c.cached(
             ("random", key, long_index, out.device),
             lambda: _compiled(out.dtype, values, prelude, more, long_index, wide),
         )
-        columns = min(blocks, 2**30)
-        rows = c.ceil_div(blocks, columns)
-        kernel(out, base, self._key, out.size, *numbers, ndrange=(columns, rows))
+        groups = c.ceil_div(blocks, 32 * _TIMES)
+        kernel(out, base, self._key, out.size, *numbers, numworkgroups=groups, workgroupsize=32)
         return out
 
 
 def _compiled(dtype: np.dtype[Any], values: str, prelude: str, more: str, long_index: bool, wide: bool) -> Kernel:
-    body = (_FILL_WIDE if wide else _FILL).replace("KI_VALUES", values).replace(" KI_MORE", more)
+    body = _FILL.replace("KI_VALUES", values).replace(" KI_MORE", more)
     text = (
         f"{c.PRELUDE}typedef {'long' if long_index else 'int'} ix; typedef {c.msl(dtype, 'random')} ki_t;\n"
-        f"{_PHILOX}{prelude}{body}"
+        f"#define KI_TIMES {_TIMES}\n{_WORDS[wide]}{_STORES}{_PHILOX}{prelude}{body}"
     )
     # The numbers must not depend on what a compiler may contract or reorder.
     return c.compiled(text, "ki_fill", {"math_mode": "safe"})

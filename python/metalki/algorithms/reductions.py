@@ -28,8 +28,7 @@ __all__ = ["all", "any", "count_nonzero", "mapreduce", "max", "mean", "min", "pr
 
 DType = np.dtype[Any]
 
-# Elements of a chunk at least, and SIMD-groups that one reduction is cut into at most.
-_CHUNK = 8192
+# SIMD-groups that one reduction is cut into at most.
 _MOST_CHUNKS = 1024
 # Columns of a thread that reduces an axis which does not end the array.
 _COLUMNS = 8
@@ -319,7 +318,7 @@ def _reduce_one(
             kernel = _kernel("short", op, what, fixed, last, _wide(outer * length), 1, device)
             return [_step(kernel, (length,), (outer,), None, outer)]
         kind = "rows"
-        chunks = builtins.min(-(-length // _CHUNK), builtins.max(1, _MOST_CHUNKS // outer))
+        chunks = builtins.min(-(-length // c.chunk_of(device)), builtins.max(1, _MOST_CHUNKS // outer))
         chunk = -(-length // chunks)
         chunk = -(-chunk // 32) * 32
         chunks = -(-length // chunk)
@@ -509,7 +508,7 @@ def _reduce(
     dtype: Any,
     signature: Any = None,
 ) -> Array:
-    axes = c.normal_axes(axis, len(shape))
+    axes = c.reduced_axes(axis, len(shape))
     inputs = operands(named, shape, "reduce")
     like = next(o.value for o in inputs if o.strides is not None)
     what = Map(

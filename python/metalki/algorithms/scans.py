@@ -241,7 +241,12 @@ def _scan(
         chunk = -(-length // chunks)
         unit = 1
     else:
-        chunks = min(-(-length // _CHUNK), max(1, _MOST_CHUNKS // outer))
+        most = max(1, _MOST_CHUNKS // outer)
+        if device.kind == "cpu" and not c.is_float(types.acc) and types.op in r.OPERATORS:
+            most = c.ceil_div(
+                device.multiprocessor_count, outer
+            )  # one pass less; cuts do not change what integers give
+        chunks = min(-(-length // _CHUNK), most)
         chunk = c.round_up(-(-length // chunks), 32)
         unit, blocks = inner, 1
     chunks = -(-length // chunk)
@@ -300,6 +305,8 @@ def accumulate(
     r._check_kind(op, value.dtype)
     if axis is None:
         value, axis = value.reshape(-1), 0
+    if c.with_axis(value, axis) is not value:
+        value, signature = value.reshape(1), None
     at = c.normal_axis(axis, value.ndim)
     acc, out_type = r._element_types(op, value.dtype)
     if dtype is not None:

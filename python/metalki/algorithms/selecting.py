@@ -89,6 +89,7 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Array:
     value = c.as_operand(x, "take")
     if axis is None:
         value, axis = value.reshape(-1), 0
+    value = c.with_axis(value, axis)
     at = c.normal_axis(axis, value.ndim)
     index = _indices(indices, "take")
     shape = (*value.shape[:at], *index.shape, *value.shape[at + 1 :])

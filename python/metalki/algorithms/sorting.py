@@ -151,6 +151,8 @@ def _along(x: Any, axis: Any, index: bool, descending: bool, what: str) -> Array
     c.msl(value.dtype, what)
     if axis is None:
         value, axis = value.reshape(-1), 0
+    if index:
+        value = c.with_axis(value, axis)
     if value.ndim == 0:
         c.axis_error(axis, 0)
     at = c.normal_axis(axis, value.ndim)

@@ -1,6 +1,7 @@
 // See the header.
 #include "codegen/optimize.hpp"
 
+#include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
 #include "llvm/Transforms/IPO/GlobalDCE.h"
 #include "llvm/Transforms/IPO/GlobalOpt.h"
@@ -21,6 +22,7 @@
 #include "llvm/Transforms/Scalar/TailRecursionElimination.h"
 
 #include "codegen/analyses.hpp"
+#include "codegen/compaction.hpp"
 
 namespace metalki::compiler {
 namespace {
@@ -123,6 +125,9 @@ void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
     loops.addPass(llvm::LICMPass(llvm::LICMOptions()));
     late.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/true));
     late.addPass(llvm::InstCombinePass());
+    if (machine.getMCSubtargetInfo()->checkFeatures("+avx512f")) {
+        late.addPass(CompressScatters());
+    }
     add_final_cleanup(late);
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
     passes.run(module, analyses.modules);
