@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <limits>
+#include <memory>
 
 #include "kernel_interface/backend.hpp"
 
@@ -150,8 +151,10 @@ const Sizes& remembered_choice(const Request& request) {
         Sizes group;
     };
     constexpr std::size_t entries = 16;
-    thread_local std::array<Entry, entries> memory;
+    // On the heap: what a thread has from the start is scarce in libraries that are loaded late.
+    thread_local const auto made = std::make_unique<std::array<Entry, entries>>();
     thread_local std::size_t last = 0;
+    std::array<Entry, entries>& memory = *made;
     for (std::size_t i = 0; i < entries; ++i) {
         const std::size_t at = (last + i) % entries;
         if (memory[at].request == request) {
