@@ -73,6 +73,14 @@ def test_the_extension_finds_the_library_beside_itself() -> None:
 
 
 @needs_binutils
+def test_thread_local_memory_is_small() -> None:
+    # What a running process has left for libraries that it loads is some 1,600 bytes, which other libraries want as well.
+    segments = output("readelf", "-lW", PACKAGE / "libmetalki.so").splitlines()
+    sizes = [int(line.split()[5], 16) for line in segments if line.split()[:1] == ["TLS"]]
+    assert all(size <= 768 for size in sizes), sizes
+
+
+@needs_binutils
 def test_llvm_is_hidden() -> None:
     symbols = output("readelf", "--dyn-syms", "--wide", PACKAGE / "libmetalki.so")
     exported = [line.split()[7] for line in symbols.splitlines() if " GLOBAL " in line and " UND " not in line]
