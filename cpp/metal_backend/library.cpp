@@ -194,9 +194,9 @@ std::string MetalKernel::disassemble(std::string_view form) const {
     if (form == "msl")
         return library->source;
 #if METALKI_EXTENDED_METAL
-    if (form == "llvm" || form == "asm")
+    if (form == "llvm" || form == "asm" || form == "ptx")
         return MTL::Portable::disassemble(function.get(), std::string(form));
-    constexpr const char* forms = "there are \"msl\", \"llvm\" and \"asm\"";
+    constexpr const char* forms = "there are \"msl\", \"llvm\", \"asm\" and \"ptx\"";
 #else
     constexpr const char* forms = "there is \"msl\"";
 #endif

@@ -30,10 +30,16 @@
 #include "frontend/entry_points.hpp"
 #include "frontend/parse.hpp"
 #include "kernel_source.hpp"
+#include "ptx/make_code.hpp"
+#include "ptx/simd_matrices.hpp"
+#include "ptx/target.hpp"
 #include "vector_kernel.hpp"
 
 namespace metalki::compiler {
 namespace {
+
+// What becomes of a kernel's code after it was brought into one function.
+enum class Next : std::uint8_t { machine_code, vectors, gpu };
 
 // A kernel on its way from bitcode to machine code.
 struct Specialization {
@@ -63,6 +69,8 @@ public:
                                                   std::span<const RuntimeSymbol> runtime) const override;
     std::string disassemble(std::string_view function, std::span<const ConstantValue> constants,
                             std::string_view form) const override;
+    std::shared_ptr<const GpuCode> gpu_code(std::string_view function, std::span<const ConstantValue> constants,
+                                            const GpuRequest& request) const;
 
 private:
     std::shared_ptr<TranslationUnit> parse_again() const;
@@ -70,12 +78,13 @@ private:
     std::vector<ConstantUse> find_constant_uses(std::size_t kernel) const;
     void refuse_unset_constants(std::size_t kernel, const llvm::Module& module) const;
     CompiledKernel compile_kernel(std::size_t kernel, std::span<const ConstantValue> constants, bool vectors) const;
+    GpuCode compile_for_gpu(std::size_t kernel, std::span<const ConstantValue> constants, const GpuRequest& request) const;
     CompiledKernel compiled(std::size_t kernel, std::span<const ConstantValue> constants, bool vectors,
                             const std::string& key) const;
     std::size_t index_of(std::string_view function) const;
     Specialization specialize(std::size_t kernel, std::span<const ConstantValue> constants, llvm::TargetMachine& machine) const;
     Specialization optimized(KernelModule code, std::size_t kernel, bool by_thread, std::span<const ConstantValue> constants,
-                             llvm::TargetMachine& machine, bool for_vectors = false) const;
+                             llvm::TargetMachine& machine, Next next = Next::machine_code) const;
     std::vector<unsigned> read_inactive_slots(std::size_t kernel, llvm::Module& module) const;
 
     std::string source_;
@@ -222,7 +231,7 @@ void ParsedLibrary::refuse_unset_constants(std::size_t kernel, const llvm::Modul
 
 Specialization ParsedLibrary::optimized(KernelModule code, std::size_t kernel, bool by_thread,
                                         std::span<const ConstantValue> constants, llvm::TargetMachine& machine,
-                                        bool for_vectors) const {
+                                        Next next) const {
     Specialization out;
     out.kernel = std::move(code);
     llvm::Module& module = *out.kernel.module;
@@ -233,11 +242,15 @@ Specialization ParsedLibrary::optimized(KernelModule code, std::size_t kernel, b
         inline_and_fold(*trial);
         refuse_unset_constants(kernel, *trial);
     }
-    define_behaviour(module);
+    if (next == Next::gpu) {
+        ptx::declare_matrix_products(module);
+    }
+    define_behaviour(module, next == Next::gpu ? Alignment::as_declared : Alignment::of_elements);
     protect_precise_functions(module);
     resolve_function_pointers(module);
     out.threadgroup_memory = place_threadgroup_variables(module);
-    for_vectors ? simplify(module, machine) : optimize(module, machine);
+    module.setTargetTriple(machine.getTargetTriple().str());
+    next == Next::machine_code ? optimize(module, machine) : simplify(module, machine);
     out.inactive_slots = read_inactive_slots(kernel, module);
     refuse_unset_constants(kernel, module);
     out.entry = module.getFunction(by_thread ? thread_entry_name(kernel) : threadgroup_entry_name(kernel));
@@ -276,7 +289,7 @@ CompiledKernel ParsedLibrary::compile_kernel(std::size_t kernel, std::span<const
     std::string why_scalar;
     if (vectors) {
         Specialization special =
-            optimized(code_->read(roots_of(kernel, true, true)), kernel, true, constants, *machine, /*for_vectors=*/true);
+            optimized(code_->read(roots_of(kernel, true, true)), kernel, true, constants, *machine, Next::vectors);
         auto out =
             compile_vectors(special.kernel, special.entry->getName().str(), parsed_.functions[kernel], *machine, why_scalar);
         if (out) {
@@ -337,17 +350,42 @@ std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view fu
     return code;
 }
 
+GpuCode ParsedLibrary::compile_for_gpu(std::size_t kernel, std::span<const ConstantValue> constants,
+                                       const GpuRequest& request) const {
+    auto machine = ptx::make_target_machine(request.target);
+    Specialization special =
+        optimized(code_->read(roots_of(kernel, true, false)), kernel, true, constants, *machine, Next::gpu);
+    FunctionInfo function = parsed_.functions[kernel];
+    for (unsigned slot : special.inactive_slots) {
+        function.arguments[slot].active = false;
+    }
+    GpuCode out =
+        ptx::make_code(special.kernel, special.entry->getName().str(), function, special.threadgroup_memory, request, *machine);
+    if (!special.kernel.problems->empty()) {
+        throw CompileError("kernel '" + function.name + "': " + *special.kernel.problems, {});
+    }
+    return out;
+}
+
+std::shared_ptr<const GpuCode> ParsedLibrary::gpu_code(std::string_view function, std::span<const ConstantValue> constants,
+                                                       const GpuRequest& request) const {
+    return std::make_shared<const GpuCode>(compile_for_gpu(index_of(function), constants, request));
+}
+
 std::string ParsedLibrary::disassemble(std::string_view function, std::span<const ConstantValue> constants,
                                        std::string_view form) const {
+    if (form == "ptx") {
+        return gpu_code(function, constants, GpuRequest())->ptx;
+    }
     if (form != "llvm" && form != "asm") {
-        throw SpecializationError("cannot disassemble to '" + std::string(form) + "': this device has \"llvm\" and \"asm\"");
+        throw SpecializationError("cannot disassemble to '" + std::string(form) + "': there are \"llvm\", \"asm\" and \"ptx\"");
     }
     auto machine = make_target_machine();
     std::size_t kernel = index_of(function);
     std::string why_scalar;
     if (wants_vectors()) {
         Specialization special =
-            optimized(code_->read(roots_of(kernel, true, true)), kernel, true, constants, *machine, /*for_vectors=*/true);
+            optimized(code_->read(roots_of(kernel, true, true)), kernel, true, constants, *machine, Next::vectors);
         auto text = disassemble_vectors(special.kernel, special.entry->getName().str(), parsed_.functions[kernel], *machine,
                                         form, why_scalar);
         if (text) {
@@ -365,9 +403,9 @@ std::shared_ptr<const Library> Library::from_source(std::string_view source, con
     return std::make_shared<ParsedLibrary>(source, options);
 }
 
-std::shared_ptr<const GpuCode> make_gpu_code(const Library&, std::string_view function, std::span<const ConstantValue>,
-                                             const GpuRequest&) {
-    throw SpecializationError("kernel '" + std::string(function) + "': no code can be made for GPUs yet");
+std::shared_ptr<const GpuCode> make_gpu_code(const Library& library, std::string_view function,
+                                             std::span<const ConstantValue> constants, const GpuRequest& request) {
+    return static_cast<const ParsedLibrary&>(library).gpu_code(function, constants, request);
 }
 
 std::string version_string() {

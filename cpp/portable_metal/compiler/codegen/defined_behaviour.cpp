@@ -129,7 +129,7 @@ void drop_pointer_promises(llvm::Function& function) {
 
 } // namespace
 
-void define_behaviour(llvm::Module& module) {
+void define_behaviour(llvm::Module& module, Alignment alignment) {
     for (llvm::Function& function : module) {
         if (function.isDeclaration()) {
             continue;
@@ -137,7 +137,9 @@ void define_behaviour(llvm::Module& module) {
         std::vector<llvm::BinaryOperator*> divisions, shifts;
         std::vector<llvm::GetElementPtrInst*> addresses;
         for (llvm::Instruction& instruction : llvm::instructions(function)) {
-            relax_alignment(instruction, module.getDataLayout());
+            if (alignment == Alignment::of_elements) {
+                relax_alignment(instruction, module.getDataLayout());
+            }
             if (auto* address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction); address && is_in_own_array(*address)) {
                 addresses.push_back(address);
             }

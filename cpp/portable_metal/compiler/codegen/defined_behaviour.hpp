@@ -5,8 +5,11 @@
 
 namespace metalki::compiler {
 
-// Before optimisation. Integer division by zero and overflow do not trap, shift amounts count modulo the width, and no
-// access assumes more alignment than its element has (kernels load vectors at addresses aligned to their elements only).
-void define_behaviour(llvm::Module& module);
+// What accesses may assume of addresses: that vectors lie as MSL wants them, or only as their elements do, which is how kernels
+// load them in practice.
+enum class Alignment { as_declared, of_elements };
+
+// Before optimisation. Integer division by zero and overflow do not trap, shift amounts count modulo the width.
+void define_behaviour(llvm::Module& module, Alignment alignment);
 
 } // namespace metalki::compiler

@@ -1,0 +1,103 @@
+// See the header.
+#include "ptx/make_code.hpp"
+
+#include <cctype>
+
+#include "llvm/IR/Verifier.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/IPO/Internalize.h"
+
+#include "codegen/analyses.hpp"
+#include "codegen/loader.hpp"
+#include "codegen/runtime_names.hpp"
+#include "ptx/address_spaces.hpp"
+#include "ptx/device_functions.hpp"
+#include "ptx/entry.hpp"
+#include "ptx/simd_functions.hpp"
+#include "ptx/simd_matrices.hpp"
+#include "ptx/target.hpp"
+#include "ptx/unroll.hpp"
+
+namespace metalki::compiler::ptx {
+namespace {
+
+// PTX allows letters, digits, _ and $; profilers show this name.
+std::string entry_name(const std::string& function) {
+    std::string name = function.empty() || std::isdigit(static_cast<unsigned char>(function.front())) ? "_" : "";
+    for (char c : function) {
+        name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    }
+    return name;
+}
+
+bool is_called(const llvm::Module& module, const char* name) {
+    const llvm::Function* function = module.getFunction(name);
+    return function && !function->use_empty();
+}
+
+void refuse_initialisers(const llvm::Module& module, const FunctionInfo& function) {
+    const llvm::GlobalVariable* list = module.getGlobalVariable("llvm.global_ctors");
+    if (list && !list->isDeclaration()) {
+        throw CompileError("kernel '" + function.name +
+                               "' uses a constant of program scope whose value has to be computed when the program starts; "
+                               "GPUs need values that the compiler can compute",
+                           {});
+    }
+}
+
+void optimize_for_gpu(llvm::Module& module, llvm::TargetMachine& machine) {
+    llvm::PipelineTuningOptions tuning;
+    tuning.LoopVectorization = false;
+    llvm::PassBuilder builder(&machine, tuning);
+    machine.registerPassBuilderCallbacks(builder);
+    Analyses analyses(builder);
+    builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, analyses.modules);
+}
+
+void keep_entry_only(llvm::Module& module, const llvm::Function& entry) {
+    for (llvm::Function& function : module) {
+        if (&function != &entry && !function.isDeclaration()) {
+            function.setLinkage(llvm::GlobalValue::InternalLinkage);
+            function.setComdat(nullptr);
+        }
+    }
+    llvm::PassBuilder builder;
+    Analyses analyses(builder);
+    llvm::ModulePassManager passes;
+    passes.addPass(llvm::GlobalDCEPass());
+    passes.run(module, analyses.modules);
+}
+
+} // namespace
+
+GpuCode make_code(KernelModule& kernel, const std::string& thread, const FunctionInfo& function,
+                  std::size_t static_threadgroup_memory, const GpuRequest& request, llvm::TargetMachine& machine) {
+    llvm::Module& module = *kernel.module;
+    const Dialect dialect = dialect_of(request.target);
+    GpuCode out;
+    out.function = function;
+    out.entry = entry_name(function.name);
+    out.static_threadgroup_memory = static_threadgroup_memory;
+    out.prints = is_called(module, runtime::rt_log);
+    unroll_indexing_loops(module, machine);
+    llvm::Function& thread_function = *module.getFunction(thread);
+    lower_simd_functions(thread_function, dialect.architecture);
+    lower_simd_matrices(thread_function, dialect.architecture);
+    Entry entry = make_entry(thread_function, out.entry, function, static_threadgroup_memory, request);
+    out.parameter_offsets = entry.parameter_offsets;
+    out.parameter_bytes = entry.parameter_bytes;
+    out.geometry_offset = 0;
+    add_device_functions(module, *entry.log, request.target);
+    keep_entry_only(module, *entry.function);
+    if (std::getenv("METALKI_VERIFY") && llvm::verifyModule(module, &llvm::errs())) {
+        throw std::runtime_error("the code made for the GPU is damaged");
+    }
+    infer_address_spaces(module, machine);
+    optimize_for_gpu(module, machine);
+    refuse_initialisers(module, function);
+    const ObjectCode text = emit(module, machine, llvm::CodeGenFileType::AssemblyFile);
+    out.ptx.assign(text.begin(), text.end());
+    return out;
+}
+
+} // namespace metalki::compiler::ptx
