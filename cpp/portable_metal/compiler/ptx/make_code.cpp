@@ -37,7 +37,7 @@ bool is_called(const llvm::Module& module, const char* name) {
 
 void refuse_initialisers(const llvm::Module& module, const FunctionInfo& function) {
     const llvm::GlobalVariable* list = module.getGlobalVariable("llvm.global_ctors");
-    if (list && !list->isDeclaration()) {
+    if (list && list->hasInitializer() && list->getInitializer()->getType()->getArrayNumElements() > 0) {
         throw CompileError("kernel '" + function.name +
                                "' uses a constant of program scope whose value has to be computed when the program starts; "
                                "GPUs need values that the compiler can compute",
