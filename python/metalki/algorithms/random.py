@@ -41,35 +41,33 @@ inline uint4 ki_block(ulong number, uint stream, uint2 key) {
 }
 """
 
-# A SIMD-group draws KI_TIMES blocks per lane. `place` is where word 0 of a block goes; the others follow 32 apart.
+# Thread t draws block t. Word 0 goes to place t % 32 of row t / 32 (of KI_WORDS * 32 numbers), the others follow 32 apart.
+# Where lanes lie as the places do, which any width of a multiple of 32 gives, the stores are rows of lanes.
 _FILL = """
 kernel void ki_fill(device ki_t* out, constant ulong& base, constant uint2& key, constant ix& size KI_MORE,
-                    uint group [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
-    for (uint k = 0; k < KI_TIMES; ++k) {
-        const ix row = (ix)group * KI_TIMES + k, t = row * 32 + lane, first = row * (32 * KI_WORDS);
-        if (first >= size) return;
-        const uint4 word = ki_block(base + (ulong)t, 0, key);
-        KI_VALUES
-        device ki_t* to = out + first;
-        if (first + 32 * KI_WORDS <= size) {
-            KI_STORE(0) KI_STORE(1) KI_STORE_FOUR(2) KI_STORE_FOUR(3)
-        } else {
-            const ix left = size - first;
-            KI_LAST(0) KI_LAST(1) KI_LAST_FOUR(2) KI_LAST_FOUR(3)
-        }
+                    uint2 at [[thread_position_in_grid]], uint2 grid [[threads_per_grid]],
+                    uint lane_index [[thread_index_in_simdgroup]]) {
+    const ix t = (ix)at.y * grid.x + at.x, lane = lane_index, start = t - lane;
+    const uint4 word = ki_block(base + (ulong)t, 0, key);
+    KI_VALUES
+    if ((start & 31) == 0) {
+        const ix row = start * KI_WORDS;
+        KI_STORES(row, lane)
+    } else {
+        const ix row = t / 32 * (32 * KI_WORDS), place = t % 32;
+        KI_STORES(row, place)
     }
 }
 """
 _STORES = """
-#define KI_STORE(i) to[32 * i + lane] = v##i;
-#define KI_LAST(i) if ((ix)(32 * i + lane) < left) to[32 * i + lane] = v##i;
+#define KI_STORE(row, place, i) { const ix to = row + 32 * i + place; if (to < size) out[to] = v##i; }
 """
-# Numbers of 64 bits: a block makes two, 32 apart in every 64.
+# Numbers of 64 bits: a block makes two.
 _WORDS = {
-    False: "#define KI_WORDS 4\n#define KI_STORE_FOUR(i) KI_STORE(i)\n#define KI_LAST_FOUR(i) KI_LAST(i)\n",
-    True: "#define KI_WORDS 2\n#define KI_STORE_FOUR(i)\n#define KI_LAST_FOUR(i)\n",
+    False: "#define KI_WORDS 4\n#define KI_STORES(row, place) KI_STORE(row, place, 0) KI_STORE(row, place, 1) "
+    "KI_STORE(row, place, 2) KI_STORE(row, place, 3)\n",
+    True: "#define KI_WORDS 2\n#define KI_STORES(row, place) KI_STORE(row, place, 0) KI_STORE(row, place, 1)\n",
 }
-_TIMES = 8
 
 # [0, 1): 24 bits for float, 11 for half, 8 for bfloat, all that their significands hold.
 _UNIFORM = {
@@ -295,13 +293,14 @@ class Generator:
         base = self._take(blocks)
         if out.size == 0:
             return out
-        long_index = c.round_up(blocks, 32 * _TIMES) * per_block >= c.NARROW
+        long_index = c.round_up(blocks, 2**10) * per_block >= c.NARROW
         kernel: Kernel = c.cached(
             ("random", key, long_index, out.device),
             lambda: _compiled(out.dtype, values, prelude, more, long_index, wide),
         )
-        groups = c.ceil_div(blocks, 32 * _TIMES)
-        kernel(out, base, self._key, out.size, *numbers, numworkgroups=groups, workgroupsize=32)
+        columns = min(blocks, 2**30)
+        rows = c.ceil_div(blocks, columns)
+        kernel(out, base, self._key, out.size, *numbers, ndrange=(columns, rows))
         return out
 
 
@@ -309,7 +308,7 @@ def _compiled(dtype: np.dtype[Any], values: str, prelude: str, more: str, long_i
     body = _FILL.replace("KI_VALUES", values).replace(" KI_MORE", more)
     text = (
         f"{c.PRELUDE}typedef {'long' if long_index else 'int'} ix; typedef {c.msl(dtype, 'random')} ki_t;\n"
-        f"#define KI_TIMES {_TIMES}\n{_WORDS[wide]}{_STORES}{_PHILOX}{prelude}{body}"
+        f"{_WORDS[wide]}{_STORES}{_PHILOX}{prelude}{body}"
     )
     # The numbers must not depend on what a compiler may contract or reorder.
     return c.compiled(text, "ki_fill", {"math_mode": "safe"})
