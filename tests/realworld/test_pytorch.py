@@ -106,10 +106,11 @@ SPECIAL: dict[str, tuple[str, Callable[[float], float], float, float]] = {
 @pytest.mark.parametrize("name", SPECIAL)
 def test_special_function(include_folder: Path, name: str) -> None:
     call, reference, low, high = SPECIAL[name]
-    header = {"expm1f": "expm1f", "igamma": "igamma"}.get(name, "special_math")
+    headers = {"expm1f": ["expm1f"], "igamma": ["expm1f", "special_math", "igamma"]}.get(name, ["special_math"])
+    includes = "".join(f"#include <c10/metal/{header}.h>\n" for header in headers)
     signature = "kernel void k(device float* o, constant float* in, uint i [[thread_position_in_grid]])"
     body = f"{{ float x = in[i]; o[i] = c10::metal::{call}; }}"
-    kernel = compiled(f"#include <c10/metal/{header}.h>\n{signature} {body}", include_folder)["k"]
+    kernel = compiled(f"{includes}{signature} {body}", include_folder)["k"]
     x = np.linspace(low, high, 40, dtype=np.float32)
     out = mk.zeros(40)
     kernel(out, mk.array(x), ndrange=40)
