@@ -264,3 +264,42 @@ def test_atomics_of_threadgroup_memory(size: int) -> None:
                 assert set(old[inside]) <= {0, *(old[inside] + group[inside])}
         wanted[16] += group[group % 3 == 0].min()
     assert np.array_equal(total.numpy(), wanted)
+
+
+LOOPS = """
+kernel void k(device int* o, uint i [[thread_position_in_grid]]) {
+    int s = 0;
+    for (int j = 0; j < 4; j++) {
+        if ((i + j) & 1) continue;
+        s += simd_sum(1) * (j + 1);
+    }
+    for (int j = 0; j < 6; j++) {
+        if (j == int(i % 3)) continue;
+        if (j > 3 && (i & 1)) break;
+        s += 1000 * simd_sum(1);
+        if ((i ^ j) & 1) continue;
+        s += 100000 * simd_sum(1);
+    }
+    o[i] = s;
+}"""
+
+
+@pytest.mark.parametrize("executor", ["vectors", "scalar"])
+def test_lanes_that_continue_wait_for_the_end_of_the_iteration(monkeypatch: pytest.MonkeyPatch, executor: str) -> None:
+    i = np.arange(32)
+    expected = np.zeros(32, int)
+    for j in range(4):
+        inside = (i + j) % 2 == 0
+        expected[inside] += inside.sum() * (j + 1)
+    left = np.zeros(32, bool)
+    for j in range(6):
+        inside = ~left & (j != i % 3)
+        left |= inside & (j > 3) & (i % 2 == 1)
+        inside &= ~left
+        expected[inside] += 1000 * inside.sum()
+        inside &= (i ^ j) % 2 == 0
+        expected[inside] += 100000 * inside.sum()
+    monkeypatch.setenv("METALKI_EXECUTOR", executor)
+    out = mk.zeros(32, np.int32)
+    mk.Kernel(HEAD + LOOPS + f"// {executor}")(out, ndrange=32)
+    np.testing.assert_array_equal(out.numpy(), expected)

@@ -10,6 +10,7 @@
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
+#include "llvm/Transforms/Utils/LoopSimplify.h"
 
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
@@ -103,11 +104,10 @@ bool is_simd_operation(const llvm::Instruction& instruction) {
 // Lanes may come to the end of an iteration with different numbers of SIMD operations behind them: if one is skipped by some
 // path, or sits in an inner loop whose trip count may differ.
 bool needs_meeting_point(const llvm::Loop& loop, const llvm::LoopInfo& loops, const llvm::DominatorTree& dominators) {
-    llvm::BasicBlock* latch = loop.getLoopLatch();
-    for (llvm::BasicBlock* block : loop.blocks()) {
+    const llvm::BasicBlock* latch = loop.getLoopLatch();
+    for (llvm::BasicBlock* block : latch ? loop.blocks() : llvm::ArrayRef<llvm::BasicBlock*>()) {
         for (const llvm::Instruction& instruction : *block) {
-            if (is_simd_operation(instruction) &&
-                (!latch || loops.getLoopFor(block) != &loop || !dominators.dominates(block, latch))) {
+            if (is_simd_operation(instruction) && (loops.getLoopFor(block) != &loop || !dominators.dominates(block, latch))) {
                 return true;
             }
         }
@@ -128,13 +128,8 @@ void add_meeting_points(llvm::Function& entry, const llvm::LoopInfo& loops, cons
     auto* word = llvm::Type::getInt32Ty(module.getContext());
     auto converge = declare(module, runtime::rt_converge, llvm::Type::getVoidTy(module.getContext()), {word});
     for (const llvm::Loop* loop : loops.getLoopsInPreorder()) {
-        if (!needs_meeting_point(*loop, loops, dominators)) {
-            continue;
-        }
-        llvm::SmallVector<llvm::BasicBlock*, 4> latches;
-        loop->getLoopLatches(latches);
-        for (llvm::BasicBlock* latch : latches) {
-            llvm::IRBuilder<>(latch->getTerminator()).CreateCall(converge, {llvm::ConstantInt::get(word, 0)});
+        if (needs_meeting_point(*loop, loops, dominators)) {
+            llvm::IRBuilder<>(loop->getLoopLatch()->getTerminator()).CreateCall(converge, {llvm::ConstantInt::get(word, 0)});
         }
     }
 }
@@ -192,6 +187,11 @@ void number_synchronization_sites(llvm::Module& module, llvm::Function& entry) {
     refuse_calls_elsewhere(module, entry);
     llvm::DominatorTree dominators(entry);
     llvm::LoopInfo loops(dominators);
+    // One latch a loop: lanes that `continue` have to meet the others at the end of the iteration, not to run ahead.
+    const std::vector<llvm::Loop*> outermost(loops.begin(), loops.end());
+    for (llvm::Loop* loop : outermost) {
+        llvm::simplifyLoop(loop, &dominators, &loops, nullptr, nullptr, nullptr, /*PreserveLCSSA=*/false);
+    }
     add_meeting_points(entry, loops, dominators);
     llvm::LLVMContext& context = module.getContext();
     auto* word = llvm::Type::getInt32Ty(context);

@@ -41,6 +41,17 @@ constexpr std::array msl_attributes = {
     std::string_view("stitchable"),
     std::string_view("intersection"),
     std::string_view("host_name"),
+    std::string_view("user_annotation"),
+    std::string_view("user_instance_id"),
+    std::string_view("opaque"),
+    std::string_view("curve_parameter"),
+    std::string_view("time"),
+    std::string_view("motion_start_time"),
+    std::string_view("motion_end_time"),
+    std::string_view("key_frame_count"),
+    std::string_view("object_to_world_transform"),
+    std::string_view("world_to_object_transform"),
+    std::string_view("primitive_culled"),
     std::string_view("function_constant"),
     std::string_view("buffer"),
     std::string_view("texture"),
@@ -144,6 +155,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
+} // namespace
+
 std::string nearest(std::string_view name, const std::vector<std::string_view>& candidates) {
     std::string_view best;
     std::size_t best_distance = std::max<std::size_t>(name.size() / 3, 2) + 1;
@@ -155,8 +168,6 @@ std::string nearest(std::string_view name, const std::vector<std::string_view>& 
     }
     return std::string(best);
 }
-
-} // namespace
 
 AttributeClass classify_attribute(std::string_view name) {
     if (name.starts_with("__") && name.ends_with("__") && name.size() > 4) {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace metalki::compiler {
 
@@ -10,6 +11,8 @@ enum class AttributeClass { unknown, msl, position_input, standard };
 
 AttributeClass classify_attribute(std::string_view name);
 
+// The candidate that `name` was probably meant to be, or an empty string.
+std::string nearest(std::string_view name, const std::vector<std::string_view>& candidates);
 // The known attribute that `name` was probably meant to be, or an empty string.
 std::string nearest_attribute(std::string_view name);
 // The same for scalar types, which are keywords for Clang and never suggested by it.

@@ -2,6 +2,7 @@
 #include "frontend/diagnostics.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "clang/Basic/SourceManager.h"
@@ -9,6 +10,7 @@
 
 #include "frontend/attributes.hpp"
 #include "frontend/clang_invocation.hpp"
+#include "stdlib/embedded_files.hpp"
 
 namespace metalki::compiler {
 namespace {
@@ -63,6 +65,68 @@ std::string without_storage_types(std::string message) {
     return message;
 }
 
+// '__same_t<int>' (aka 'int') and 'vec<decltype(abs(uint())), 4>' (aka 'uint4') are names of ours for what is written behind
+// them.
+std::string without_own_aliases(std::string message) {
+    constexpr std::string_view aka = "' (aka '";
+    for (std::size_t middle = message.find(aka); middle != std::string::npos; middle = message.find(aka, middle + 1)) {
+        const std::size_t at = middle == 0 ? std::string::npos : message.rfind('\'', middle - 1);
+        const std::size_t end = message.find("')", middle + aka.size());
+        if (at == std::string::npos || end == std::string::npos) {
+            break;
+        }
+        const std::string_view name = std::string_view(message).substr(at + 1, middle - at - 1);
+        if (name.starts_with("__") || name.find("decltype(") != std::string_view::npos) {
+            message.erase(end + 1, 1);
+            message.erase(at, middle + aka.size() - 1 - at);
+            middle = at;
+        }
+    }
+    return message;
+}
+
+// metal::__swizzle<float4, float, 0, 1> is what v.xy is before an assignment.
+std::string without_swizzles(std::string message) {
+    constexpr std::string_view known = "metal::__swizzle<";
+    for (std::size_t at = message.find(known); at != std::string::npos; at = message.find(known, at + 1)) {
+        const std::size_t end = message.find('>', message.find(", ", at));
+        const std::size_t scalar = message.find(", ", at);
+        if (scalar == std::string::npos || end == std::string::npos) {
+            break;
+        }
+        const std::string inside = message.substr(scalar + 2, end - scalar - 2); // "float, 0, 1"
+        const auto components = std::count(inside.begin(), inside.end(), ',');
+        message.replace(at, end + 1 - at, inside.substr(0, inside.find(',')) + std::to_string(components));
+    }
+    return message;
+}
+
+// "'vector' file not found" leaves open what there is.
+void explain_missing_header(std::string& message) {
+    constexpr std::string_view missing = "' file not found";
+    if (!message.starts_with("'") || !message.ends_with(missing)) {
+        return;
+    }
+    const std::string name = message.substr(1, message.size() - missing.size() - 1);
+    static const std::set<std::string_view> host_headers = {
+        "algorithm",   "array",   "atomic", "cassert",    "cfloat",   "climits", "cmath",    "complex", "cstddef",  "cstdio",
+        "cstdlib",     "cstring", "limits", "math.h",     "numeric",  "stdio.h", "stdlib.h", "string",  "string.h", "tuple",
+        "type_traits", "utility", "vector", "functional", "iostream", "memory",  "map",      "set",     "float.h"};
+    if (host_headers.count(name) > 0) {
+        message += ": Metal has a library of its own, #include <metal_stdlib>";
+        return;
+    }
+    std::vector<std::string_view> ours;
+    for (const stdlib::EmbeddedFile& file : stdlib::embedded_files()) {
+        if (!file.name.starts_with("metalki")) {
+            ours.push_back(file.name);
+        }
+    }
+    if (std::string near = nearest(name, ours); !near.empty()) {
+        message += "; did you mean '" + near + "'?";
+    }
+}
+
 // 'float4' (aka 'float4') once, after both names have become the same.
 void drop_repeated_names(std::string& message) {
     for (std::size_t at = message.find("' (aka '"); at != std::string::npos; at = message.find("' (aka '", at + 1)) {
@@ -78,9 +142,10 @@ void drop_repeated_names(std::string& message) {
 // A note about a function of the standard library that says something without its internals.
 bool explains_candidate(const std::string& message) {
     bool says_why = message.find("not viable: ") != std::string::npos || message.find("ignored: ") != std::string::npos;
-    return message.starts_with("candidate") && says_why && message.find("__") == std::string::npos &&
-           message.find(", N>") == std::string::npos && message.find("substitution failure") == std::string::npos &&
-           message.find("metal::") == std::string::npos;
+    bool about_copies = message.find("(the implicit ") != std::string::npos;
+    return message.starts_with("candidate") && says_why && !about_copies && message.find("__") == std::string::npos &&
+           message.find("requirement '") == std::string::npos && message.find(", N>") == std::string::npos &&
+           message.find("substitution failure") == std::string::npos && message.find("metal::") == std::string::npos;
 }
 
 } // namespace
@@ -122,7 +187,8 @@ std::string in_msl_terms(std::string message) {
     for (const auto& [from, to] : terms) {
         replace_all(message, from, to);
     }
-    message = without_storage_types(std::move(message));
+    message = without_own_aliases(without_storage_types(std::move(message)));
+    explain_missing_header(message);
     // A static_assert of our own headers: the sentence is what matters.
     if (message.starts_with("static assertion failed due to requirement '")) {
         if (std::size_t sentence = message.rfind("': "); sentence != std::string::npos) {
@@ -153,6 +219,7 @@ std::string in_msl_terms(std::string message) {
             }
         }
     }
+    message = without_swizzles(std::move(message));
     drop_repeated_names(message);
     if (message.starts_with("call to '") && message.ends_with("' is ambiguous")) {
         message += ": convert the arguments to one type";

@@ -58,6 +58,7 @@ public:
     bool shouldVisitTemplateInstantiations() const { return true; }
     bool VisitFunctionDecl(clang::FunctionDecl* function);
     bool VisitVarDecl(clang::VarDecl* variable);
+    bool VisitRecordDecl(clang::RecordDecl* record);
 
 private:
     void add_kernel(clang::FunctionDecl* function, const std::string& name);
@@ -66,6 +67,7 @@ private:
     std::pair<clang::QualType, unsigned> array_of_objects(clang::QualType type) const;
     std::string unsupported(const clang::ParmVarDecl& parameter) const;
     void check_position_input(clang::ParmVarDecl& parameter, llvm::StringRef attribute);
+    void refuse_value(const clang::ParmVarDecl& parameter, const std::string& kernel, const std::string& type);
     void assign_indices(clang::FunctionDecl& function, KernelEntry& entry);
     template <unsigned N> clang::SemaBase::SemaDiagnosticBuilder error(clang::SourceLocation at, const char (&text)[N]) {
         return sema_.Diag(at, sema_.getDiagnostics().getCustomDiagID(clang::DiagnosticsEngine::Error, text));
@@ -125,14 +127,24 @@ bool Collector::VisitFunctionDecl(clang::FunctionDecl* function) {
         error(function->getLocation(), "kernel '%0' must return void") << function->getNameAsString();
         return true;
     }
+    if (function->isVariadic()) {
+        error(function->getLocation(), "kernel '%0' cannot have '...' among its parameters") << function->getNameAsString();
+    }
+    if (llvm::isa<clang::CXXMethodDecl>(function)) {
+        error(function->getLocation(), "kernel '%0' cannot be a member function") << function->getNameAsString();
+        return true;
+    }
     bool named = false;
     for (const clang::Decl* declaration : function->redecls()) {
         for (const auto* attribute : declaration->specific_attrs<clang::AnnotateAttr>()) {
-            if (attribute->getAnnotation() == "msl:host_name" && attribute->args_size() > 0) {
-                if (std::string name = annotation_text(*attribute); !name.empty()) {
+            if (attribute->getAnnotation() == "msl:host_name") {
+                std::string name = annotation_text(*attribute);
+                if (name.empty()) {
+                    error(attribute->getLocation(), "'host_name' takes a name: [[host_name(\"name\")]]");
+                } else {
                     add_kernel(function, name);
-                    named = true;
                 }
+                named = true;
             }
         }
     }
@@ -203,10 +215,24 @@ std::string Collector::unsupported(const clang::ParmVarDecl& parameter) const {
 }
 
 void Collector::describe_parameter(clang::ParmVarDecl& parameter, KernelEntry& entry) {
+    std::set<llvm::StringRef> given;
+    for (const auto* attribute : parameter.specific_attrs<clang::AnnotateAttr>()) {
+        llvm::StringRef name = attribute->getAnnotation().drop_front(annotation_prefix.size());
+        if (!given.insert(name).second) {
+            error(attribute->getLocation(), "parameter '%0' has the attribute '%1' twice")
+                << parameter.getNameAsString() << name;
+        }
+    }
     for (const auto* attribute : parameter.specific_attrs<clang::AnnotateAttr>()) {
         llvm::StringRef name = attribute->getAnnotation().drop_front(annotation_prefix.size());
         if (classify_attribute(name.str()) == AttributeClass::position_input) {
             check_position_input(parameter, name);
+            for (const char* other : {"buffer", "texture", "sampler", "threadgroup"}) {
+                if (annotation(parameter, other)) {
+                    error(attribute->getLocation(), "parameter '%0' cannot be both '%1' and '%2'")
+                        << parameter.getNameAsString() << name << other;
+                }
+            }
             Parameter p;
             p.position = name.str();
             entry.parameters.push_back(std::move(p));
@@ -217,6 +243,11 @@ void Collector::describe_parameter(clang::ParmVarDecl& parameter, KernelEntry& e
 }
 
 void Collector::check_position_input(clang::ParmVarDecl& parameter, llvm::StringRef attribute) {
+    if (parameter.getType()->isReferenceType()) {
+        error(parameter.getLocation(), "attribute '%0' is for a value: parameter '%1' cannot be a reference")
+            << attribute << parameter.getNameAsString();
+        return;
+    }
     Type type = describe_type(context_, parameter.getType());
     bool unsigned_integer =
         type.scalar == ScalarType::uint || type.scalar == ScalarType::ushort || type.scalar == ScalarType::ulong;
@@ -280,10 +311,7 @@ void Collector::describe_argument(clang::ParmVarDecl& parameter, KernelEntry& en
         } else if (argument.type.kind == TypeKind::sampler) {
             argument.kind = ArgumentKind::sampler;
         } else {
-            error(parameter.getLocation(),
-                  "parameter '%0' of kernel '%1' has neither an attribute nor an address space: pass scalars "
-                  "as 'constant %2& %0'")
-                << argument.name << entry.info.name << argument.type.name;
+            refuse_value(parameter, entry.info.name, argument.type.name);
         }
     }
     if (const auto* condition = annotation(parameter, "function_constant")) {
@@ -301,6 +329,43 @@ void Collector::describe_argument(clang::ParmVarDecl& parameter, KernelEntry& en
         entry.info.arguments.push_back(std::move(argument));
     }
     entry.parameters.push_back(std::move(how));
+}
+
+void Collector::refuse_value(const clang::ParmVarDecl& parameter, const std::string& kernel, const std::string& type) {
+    const auto* attribute = parameter.getAttr<clang::AnnotateAttr>();
+    if (!attribute) {
+        error(parameter.getLocation(), "parameter '%0' of kernel '%1' has neither an attribute nor an address space: pass "
+                                       "scalars as 'constant %2& %0'")
+            << parameter.getNameAsString() << kernel << type;
+    } else if (llvm::StringRef name = attribute->getAnnotation().drop_front(annotation_prefix.size()); name == "buffer") {
+        error(parameter.getLocation(), "parameter '%0' of kernel '%1' has no address space: pass scalars as 'constant %2& %0'")
+            << parameter.getNameAsString() << kernel << type;
+    } else {
+        error(parameter.getLocation(), "attribute '%0' of parameter '%1' is not valid for a '%2' of a kernel")
+            << name << parameter.getNameAsString() << type;
+    }
+}
+
+// Members of argument buffers: one index is for one of them.
+bool Collector::VisitRecordDecl(clang::RecordDecl* record) {
+    if (!record->isThisDeclarationADefinition() || record->isDependentContext() || !seen_.insert(record).second) {
+        return true;
+    }
+    std::map<int, std::string> taken;
+    for (const clang::FieldDecl* field : record->fields()) {
+        const auto* attribute = annotation(*field, "id");
+        if (!attribute) {
+            continue;
+        }
+        const int index = annotation_number(context_, *attribute);
+        if (index < 0) {
+            error(attribute->getLocation(), "'id' takes an index from 0 on: [[id(n)]]");
+        } else if (auto [other, is_new] = taken.emplace(index, field->getNameAsString()); !is_new) {
+            error(attribute->getLocation(), "'id' attribute index '%0' of member '%1' is taken by '%2' already")
+                << index << field->getNameAsString() << other->second;
+        }
+    }
+    return true;
 }
 
 // Element type and length of array<T, N>, if its elements are textures or samplers; otherwise the length is 0.
@@ -349,7 +414,7 @@ void Collector::assign_indices(clang::FunctionDecl& function, KernelEntry& entry
             }
             continue;
         }
-        if (attribute->args_size() == 0) {
+        if (attribute->args_size() == 0 || !(*attribute->args_begin())->getType()->isIntegralOrEnumerationType()) {
             error(attribute->getLocation(), "'%0' takes an index: [[%0(n)]]") << kind.attribute;
             continue;
         }

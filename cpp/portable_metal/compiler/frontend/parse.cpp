@@ -13,10 +13,12 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 
+#include "codegen/small_float_casts.hpp"
 #include "frontend/clang_invocation.hpp"
 #include "frontend/diagnostics.hpp"
 #include "frontend/entry_points.hpp"
 #include "frontend/kernel_table.hpp"
+#include "frontend/language_versions.hpp"
 #include "frontend/lazy_emission.hpp"
 #include "frontend/pragmas.hpp"
 #include "frontend/precompiled_header.hpp"
@@ -43,6 +45,9 @@ public:
         generator->HandleTranslationUnit(context);
         recorder_->stop();
         std::unique_ptr<llvm::Module> module(generator->ReleaseModule());
+        if (module) {
+            replace_small_float_casts(*module);
+        }
         return instance.getDiagnostics().hasErrorOccurred() ? nullptr : std::move(module);
     }
 
@@ -81,6 +86,7 @@ private:
         do {
             preprocessor.Lex(tokens.emplace_back());
         } while (tokens.back().isNot(clang::tok::eof));
+        check_language_version(preprocessor, tokens, language_version_);
         tokens = rewrite_msl_tokens(preprocessor, std::move(tokens), repairs_, says_thread_);
         auto owned = std::make_unique<clang::Token[]>(tokens.size());
         std::copy(tokens.begin(), tokens.end(), owned.get());

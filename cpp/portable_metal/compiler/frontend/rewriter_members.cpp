@@ -108,8 +108,7 @@ void Rewriter::return_into_space(const MemberFunction& function) {
         return;
     }
     auto helper = [&](StringRef suffix, SourceLocation at) {
-        return std::vector<Token>{punctuation(tok::coloncolon, at), word("metal", at), punctuation(tok::coloncolon, at),
-                                  word("__in_" + function.spaces.front() + suffix.str(), at), punctuation(tok::l_paren, at)};
+        return std::vector<Token>{word("__in_" + function.spaces.front() + suffix.str(), at), punctuation(tok::l_paren, at)};
     };
     bool reference = in_[function.name - 1].is(tok::amp);
     for (std::size_t t = function.parameters; t < function.end; ++t) {

@@ -79,6 +79,9 @@ void Rewriter::rewrite_attribute(std::size_t begin, std::size_t end, std::vector
         error(begin, "unknown attribute '" + attribute + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
         return;
     }
+    if (classify_attribute(attribute) == AttributeClass::position_input && is(begin + 1, tok::l_paren)) {
+        error(begin, "'" + attribute + "' takes no arguments");
+    }
     bool on_parameter = scope().parentheses > 0;
     std::vector<Token> arguments{string(std::string(annotation_prefix) + attribute, at)};
     if (is(begin + 1, tok::l_paren) && begin + 2 < end - 1) {

@@ -8,6 +8,7 @@
 #include "clang/AST/RecursiveASTVisitor.h"
 #include "clang/Basic/SourceManager.h"
 
+#include "frontend/language_versions.hpp"
 #include "frontend/log_checks.hpp"
 
 namespace metalki::compiler {
@@ -15,7 +16,8 @@ namespace {
 
 class Checker : public clang::RecursiveASTVisitor<Checker> {
 public:
-    Checker(clang::Sema& sema, const std::set<unsigned>& says_thread) : sema_(sema), says_thread_(says_thread) {}
+    Checker(clang::Sema& sema, unsigned language_version, const std::set<unsigned>& says_thread)
+        : sema_(sema), language_version_(language_version), says_thread_(says_thread) {}
 
     bool shouldVisitTemplateInstantiations() const { return true; }
 
@@ -39,6 +41,14 @@ public:
         return true;
     }
 
+    bool VisitLambdaExpr(clang::LambdaExpr* lambda) {
+        if (language_version_ < metal_3_2) {
+            report(lambda->getBeginLoc(), "lambda expressions need Metal 3.2; the language version is %0")
+                << version_text(language_version_);
+        }
+        return true;
+    }
+
     bool VisitVarDecl(clang::VarDecl* variable) {
         check_storage(variable);
         check_pointers(*variable, variable->getTypeSourceInfo());
@@ -48,6 +58,11 @@ public:
                    "in Metal")
                 << variable->getNameAsString();
         }
+        if (const clang::ValueDecl* local = run_time_part(*variable)) {
+            report(variable->getLocation(), "constant variable '%0' needs an initializer that is known when the program is "
+                                            "compiled: '%1' is not")
+                << variable->getNameAsString() << local->getNameAsString();
+        }
         bool threadgroup = variable->getType().getAddressSpace() == clang::LangAS::sycl_local;
         if (threadgroup && variable->hasInit() && !llvm::isa<clang::ParmVarDecl>(variable) &&
             !is_empty_initialiser(variable->getInit())) {
@@ -55,6 +70,27 @@ public:
                 << variable->getNameAsString();
         }
         return true;
+    }
+
+    // What differs from thread to thread in the initialiser of a variable that all of them share.
+    const clang::ValueDecl* run_time_part(const clang::VarDecl& variable) {
+        bool shared = variable.isStaticLocal() && variable.getType().getAddressSpace() == clang::LangAS::sycl_global_host;
+        const clang::Expr* value = shared && !variable.getType()->isDependentType() ? variable.getInit() : nullptr;
+        if (!value || value->isValueDependent() || value->isConstantInitializer(sema_.getASTContext(), false)) {
+            return nullptr;
+        }
+        struct Finder : clang::RecursiveASTVisitor<Finder> {
+            const clang::ValueDecl* found = nullptr;
+            bool VisitDeclRefExpr(clang::DeclRefExpr* name) {
+                const auto* used = llvm::dyn_cast<clang::VarDecl>(name->getDecl());
+                if (used && used->hasLocalStorage() && !used->isConstexpr() && !used->getType().isConstQualified()) {
+                    found = used;
+                }
+                return !found;
+            }
+        } finder;
+        finder.TraverseStmt(const_cast<clang::Expr*>(value));
+        return finder.found;
     }
 
     // A device has no memory for variables that live longer than a thread.
@@ -306,7 +342,8 @@ public:
             std::set<const clang::FunctionDecl*> visited;
             for (const auto& [callee, at] : callees) {
                 if (reaches(callee, function, visited)) {
-                    report(at, "recursion needs Metal 3.2: '%0' calls itself") << function->getNameAsString();
+                    report(at, "recursion needs Metal 3.2: '%0' calls itself; the language version is %1")
+                        << function->getNameAsString() << version_text(language_version_);
                     return;
                 }
             }
@@ -405,6 +442,7 @@ private:
     }
 
     clang::Sema& sema_;
+    unsigned language_version_;
     const std::set<unsigned>& says_thread_;
     const clang::FunctionDecl* current_ = nullptr;
     std::map<const clang::FunctionDecl*, std::map<const clang::FunctionDecl*, clang::SourceLocation>> calls_;
@@ -417,12 +455,11 @@ private:
 
 void check_msl_rules(clang::Sema& sema, const std::vector<clang::Decl*>& declarations, unsigned language_version,
                      const std::set<unsigned>& says_thread) {
-    constexpr unsigned version_3_2 = 0x30002;
-    Checker checker(sema, says_thread);
+    Checker checker(sema, language_version, says_thread);
     for (clang::Decl* declaration : declarations) {
         checker.TraverseDecl(declaration);
     }
-    if (language_version < version_3_2) {
+    if (language_version < metal_3_2) {
         checker.report_recursion();
     }
     checker.report_undefined();

@@ -273,8 +273,7 @@ void Rewriter::apply(const Repairs& repairs) {
         for (std::size_t i = 0; i < in_.size() && !places.empty(); ++i) {
             for (int n = count(places, i); n > 0; --n) {
                 SourceLocation at = in_[i].getLocation();
-                insert_before(i, {punctuation(tok::coloncolon, at), word("metal", at), punctuation(tok::coloncolon, at),
-                                  word(helper, at), punctuation(tok::l_paren, at)});
+                insert_before(i, {word(helper, at), punctuation(tok::l_paren, at)});
             }
         }
     };
@@ -315,8 +314,7 @@ void Rewriter::make_texts_constant(std::size_t begin, std::size_t end) {
             continue;
         }
         SourceLocation at = in_[i].getLocation();
-        insert_before(i, {punctuation(tok::coloncolon, at), word("metal", at), punctuation(tok::coloncolon, at),
-                          word("__text", at), punctuation(tok::l_paren, at)});
+        insert_before(i, {word("__text", at), punctuation(tok::l_paren, at)});
         while (is(i + 1, tok::string_literal)) {
             ++i;
         }
@@ -377,8 +375,7 @@ void Rewriter::copy_arguments(std::size_t i) {
     }
     auto begin = [&](std::size_t k) {
         SourceLocation at = in_[k].getLocation();
-        insert_before(k, {punctuation(tok::coloncolon, at), word("metal", at), punctuation(tok::coloncolon, at),
-                          word("__value", at), punctuation(tok::l_paren, at)});
+        insert_before(k, {word("__value", at), punctuation(tok::l_paren, at)});
     };
     auto end = [&](std::size_t k) { insert_before(k, {punctuation(tok::r_paren, in_[k].getLocation())}); };
     begin(open + 1);

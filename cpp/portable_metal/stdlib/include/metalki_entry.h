@@ -192,4 +192,10 @@ struct __lane_place {
 
 } // namespace metal
 
+// The compiler inserts their plain names: a qualified one, whose parts all lie in one place of the source, would not survive when
+// Clang reads ahead.
+using metal::__load; using metal::__widen; using metal::__value; using metal::__text;
+using metal::__in_device; using metal::__in_constant; using metal::__in_threadgroup;
+using metal::__in_device_reference; using metal::__in_constant_reference; using metal::__in_threadgroup_reference;
+
 #endif

@@ -80,7 +80,7 @@ enum class topology { point, line, triangle };
 template <class V, class P, uint NV, uint NP, topology T> struct mesh {
     void set_primitive_count(uint) const {}
     void set_vertex(uint, V) const {}
-    void set_primitive(uint, P) const {}
+    template <class Q = P> void set_primitive(uint, Q) const {} // P may be void
     template <class I> void set_index(uint, I) const {}
     template <class I> void set_indices(uint, I) const {}
 };
