@@ -27,17 +27,25 @@ from .sorting import argsort
 __all__ = ["Generator", "default_rng", "integers", "normal", "philox", "random", "seed", "shuffle"]
 
 _PHILOX = """
+inline uint4 ki_round(uint4 counter, thread uint2& key) {
+    const uint a = 0xD2511F53u, b = 0xCD9E8D57u, x = counter.x, z = counter.z;
+    const uint4 next = uint4(mulhi(b, z) ^ counter.y ^ key.x, b * z, mulhi(a, x) ^ counter.w ^ key.y, a * x);
+    key += uint2(0x9E3779B9u, 0xBB67AE85u);
+    return next;
+}
 inline uint4 ki_philox(uint4 counter, uint2 key) {
 #pragma unroll
-    for (int round = 0; round < 10; ++round) {
-        const uint a = 0xD2511F53u, b = 0xCD9E8D57u, x = counter.x, z = counter.z;
-        counter = uint4(mulhi(b, z) ^ counter.y ^ key.x, b * z, mulhi(a, x) ^ counter.w ^ key.y, a * x);
-        key += uint2(0x9E3779B9u, 0xBB67AE85u);
-    }
+    for (int round = 0; round < 10; ++round) counter = ki_round(counter, key);
     return counter;
 }
-inline uint4 ki_block(ulong number, uint stream, uint2 key) {
-    return ki_philox(uint4((uint)number, (uint)(number >> 32), stream, 0), key);
+inline uint4 ki_block(ulong number, uint2 key) {
+    return ki_philox(uint4((uint)number, (uint)(number >> 32), 0, 0), key);
+}
+// Block `number` of another stream. Seldom asked for, and so short rather than quick.
+inline uint4 ki_again(ulong number, uint stream, uint2 key) {
+    uint4 counter = uint4((uint)number, (uint)(number >> 32), stream, 0);
+    for (int round = 0; round < 10; ++round) counter = ki_round(counter, key);
+    return counter;
 }
 """
 
@@ -48,7 +56,7 @@ kernel void ki_fill(device ki_t* out, constant ulong& base, constant uint2& key,
                     uint2 at [[thread_position_in_grid]], uint2 grid [[threads_per_grid]],
                     uint lane_index [[thread_index_in_simdgroup]]) {
     const ix t = (ix)at.y * grid.x + at.x, lane = lane_index, start = t - lane;
-    const uint4 word = ki_block(base + (ulong)t, 0, key);
+    const uint4 word = ki_block(base + (ulong)t, key);
     KI_VALUES
     if ((start & 31) == 0) {
         const ix row = start * KI_WORDS;
@@ -129,19 +137,24 @@ _NORMAL_VALUES = (
 # Lemire, "Fast random integer generation in an interval", 2019: a product's high half, drawn again (from the same counter's
 # next stream) in the few cases that would make some numbers more likely.
 _BOUNDED = """
-inline ulong ki_bounded(uint word, ulong count, ulong number, uint lane, uint2 key) {
+inline uint4 ki_bounded(uint4 word, ulong count, ulong number, uint2 key) {
     const uint n = (uint)count, limit = (0u - n) % n;
-    ulong product = (ulong)word * n;
-    for (uint stream = 1; (uint)product < limit; ++stream) product = (ulong)ki_block(number, stream, key)[lane] * n;
-    return product >> 32;
-}
-inline ulong ki_bounded_wide(ulong word, ulong count, ulong number, uint lane, uint2 key) {
-    const ulong limit = (0ul - count) % count;
-    for (uint stream = 1; word * count < limit; ++stream) {
-        const uint4 again = ki_block(number, stream, key);
-        word = lane ? (ulong)again.w << 32 | again.z : (ulong)again.y << 32 | again.x;
+    bool4 again = word * n < limit;
+    for (uint stream = 1; any(again); ++stream) {
+        word = select(word, ki_again(number, stream, key), again);
+        again = word * n < limit;
     }
-    return mulhi(word, count);
+    return mulhi(word, uint4(n));
+}
+inline ulong2 ki_bounded_wide(uint4 words, ulong count, ulong number, uint2 key) {
+    const ulong limit = (0ul - count) % count;
+    ulong2 word = as_type<ulong2>(words);
+    bool2 again = word * count < limit;
+    for (uint stream = 1; any(again); ++stream) {
+        word = select(word, as_type<ulong2>(ki_again(number, stream, key)), again);
+        again = word * count < limit;
+    }
+    return mulhi(word, ulong2(count));
 }
 """
 
@@ -243,18 +256,16 @@ class Generator:
             low_only = ", constant ulong& low"
             return self._fill(result, ("integers, word", kind), values, "", low_only, (first % 2**64,))
         if count < 2**32:
-            values = " ".join(
-                f"const ki_t v{i} = (ki_t)(ki_bounded(word.{w}, count, base + (ulong)t, {i}, key) + low);"
-                for i, w in enumerate("xyzw")
+            values = "const uint4 found = ki_bounded(word, count, base + (ulong)t, key); " + " ".join(
+                f"const ki_t v{i} = (ki_t)((ulong)found.{w} + low);" for i, w in enumerate("xyzw")
             )
             return self._fill(result, ("integers", kind), values, _BOUNDED, more, (count, first % 2**64))
         if count == 2**64:
             values = "const ki_t v0 = (ki_t)((ulong)word.y << 32 | word.x), v1 = (ki_t)((ulong)word.w << 32 | word.z);"
             return self._fill(result, ("integers, whole", kind), values, "", "", (), wide=True)
-        values = " ".join(
-            f"const ki_t v{i} = (ki_t)(ki_bounded_wide((ulong)word.{high_word} << 32 | word.{low_word}, count, "
-            f"base + (ulong)t, {i}, key) + low);"
-            for i, (low_word, high_word) in enumerate((("x", "y"), ("z", "w")))
+        values = (
+            "const ulong2 found = ki_bounded_wide(word, count, base + (ulong)t, key); "
+            "const ki_t v0 = (ki_t)(found.x + low), v1 = (ki_t)(found.y + low);"
         )
         numbers = (count, first % 2**64)
         return self._fill(result, ("integers, wide", kind), values, _BOUNDED, more, numbers, wide=True)

@@ -314,7 +314,7 @@ def _reduce_one(
     user = op not in OPERATORS
     columns, fold = 1, 1
     if inner == 1:
-        if length < 32 and outer > 1:
+        if length < 32:
             kernel = _kernel("short", op, what, fixed, last, _wide(outer * length), 1, device)
             return [_step(kernel, (length,), (outer,), None, outer)]
         kind = "rows"

@@ -22,7 +22,6 @@ __all__ = ["accumulate", "cumulative_prod", "cumulative_sum"]
 
 DType = np.dtype[Any]
 
-_CHUNK = 8192
 _MOST_CHUNKS = 512
 _COLUMNS = 4
 # What a launch is told: that its chunks start at the totals of those before, that elements come before their own sum.
@@ -227,7 +226,7 @@ def _scan(
     """Scans the middle of (outer, length, inner) of array `x` into array `out`."""
     nothing = 2
     wide = outer * length * inner >= c.NARROW - 1024
-    if inner == 1 and length < 32 and outer > 1:
+    if inner == 1 and length < 32:
         short = _kernel(types, "short", False, wide, device=device)
         plan.steps.append(_Step(short, (out, x, nothing), (length, _EXCLUSIVE * exclusive), outer, None))
         return
@@ -246,7 +245,7 @@ def _scan(
             most = c.ceil_div(
                 device.multiprocessor_count, outer
             )  # one pass less; cuts do not change what integers give
-        chunks = min(-(-length // _CHUNK), most)
+        chunks = min(-(-length // c.chunk_of(device)), most)
         chunk = c.round_up(-(-length // chunks), 32)
         unit, blocks = inner, 1
     chunks = -(-length // chunk)

@@ -39,19 +39,19 @@ _COPIES = 16
 _SEARCH = """
 // NaN counts as larger than all numbers.
 inline bool ki_below(ki_t a, ki_t b) { return a < b || KI_NAN(a, b); }
+inline bool ki_right(ki_t v, ki_t s) { return KI_RIGHT ? !ki_below(v, s) : ki_below(s, v); }
 kernel void ki_search(device long* out, device const ki_x* sorted, device const ki_v* values, constant ix& length,
                       uint3 at [[thread_position_in_grid]], uint3 grid [[threads_per_grid]]) {
     const ix i = (ix)at.y * grid.x + at.x;
     const ki_t v = (ki_t)values[i];
-    ix low = 0, high = length;
-    while (low < high) {
-        const ix middle = low + (high - low) / 2;
-        const ki_t s = (ki_t)sorted[middle];
-        const bool right = KI_RIGHT ? !ki_below(v, s) : ki_below(s, v);
-        low = right ? middle + 1 : low;
-        high = right ? high : middle;
+    // All threads take as many steps: the last place is looked at by itself.
+    ix low = 0;
+    for (ix left = length; left > 1;) {
+        const ix half_of_it = left / 2;
+        low = ki_right(v, (ki_t)sorted[low + half_of_it - 1]) ? low + half_of_it : low;
+        left -= half_of_it;
     }
-    out[i] = low;
+    out[i] = low + (length > 0 && ki_right(v, (ki_t)sorted[low]) ? 1 : 0);
 }
 """
 
@@ -61,17 +61,16 @@ kernel void ki_count(device atomic_uint* counts, device const ki_t* x, device co
                      uint group [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
     device atomic_uint* own = counts + (ix)(group % KI_COPIES) * bins;
     const ix first = (ix)group * chunk, last = min(first + chunk, length);
-    for (ix i = first + lane; i < last; i += 32) {
-        const ki_t v = x[i];
-        if (!(v >= edges[0] && v <= top)) continue;
-        uint low = 0, high = bins;  // edges[low] <= v < edges[high]
-        while (high - low > 1) {
-            const uint middle = (low + high) / 2;
-            const bool above = v >= edges[middle];
-            low = above ? middle : low;
-            high = above ? high : middle;
+    for (ix at = first; at < last; at += 32) {
+        const bool inside = at + (ix)lane < last;
+        const ki_t v = inside ? x[at + lane] : edges[0];
+        uint low = 0;  // edges[low] <= v < edges[low + left]
+        for (uint left = bins; left > 1;) {
+            const uint half_of_it = left / 2;
+            low = v >= edges[low + half_of_it] ? low + half_of_it : low;
+            left -= half_of_it;
         }
-        atomic_fetch_add_explicit(own + low, 1, memory_order_relaxed);
+        if (inside && v >= edges[0] && v <= top) atomic_fetch_add_explicit(own + low, 1, memory_order_relaxed);
     }
 }
 """
