@@ -96,8 +96,8 @@ def test_ctrl_c_during_a_wait_of_the_whole_device() -> None:
             START
             + textwrap.dedent("""
                 slow(a, 4000000000, ndrange=1)
-                print("started", flush=True)
                 try:
+                    print("started", flush=True)
                     mk.device_synchronize()
                 except KeyboardInterrupt:
                     quick(a, ndrange=1000)
