@@ -98,6 +98,7 @@ llvm::Function& make_vector_entry(llvm::Function& scalar, const Geometry& geomet
     refuse_long_code(scalar, longest_scalar, longest_scalar);
     llvm::Function& entry = vectorize::vectorize(scalar, geometry, vector_entry, machine);
     keep_only(module, entry);
+    entry.addFnAttr("stackrealign"); // else vectors that find no register lie across cache lines
     if (std::getenv("METALKI_VERIFY") != nullptr) {
         std::string problems;
         llvm::raw_string_ostream stream(problems);

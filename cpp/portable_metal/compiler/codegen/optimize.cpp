@@ -23,6 +23,8 @@
 
 #include "codegen/analyses.hpp"
 #include "codegen/compaction.hpp"
+#include "codegen/long_blocks.hpp"
+#include "codegen/private_array_loops.hpp"
 
 namespace metalki::compiler {
 namespace {
@@ -98,10 +100,12 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
     late.addPass(llvm::SimplifyCFGPass());
     late.addPass(llvm::InstCombinePass());
     late.addPass(llvm::SimplifyCFGPass());
+    late.addPass(UnrollOverPrivateArrays());
     llvm::LoopPassManager loops;
     loops.addPass(llvm::IndVarSimplifyPass());
     loops.addPass(llvm::LoopFullUnrollPass(2, /*OnlyWhenForced=*/false));
     late.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/false));
+    late.addPass(llvm::SimplifyCFGPass()); // without iterations that are never reached, arrays become values
     late.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
     late.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
     late.addPass(llvm::InstCombinePass());
@@ -131,6 +135,9 @@ void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
     add_final_cleanup(late);
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
     passes.run(module, analyses.modules);
+    for (llvm::Function& function : module) {
+        order_long_blocks(function);
+    }
 }
 
 void inline_and_fold(llvm::Module& module) {

@@ -179,8 +179,9 @@ void BarrierCutter::make_frame() {
     frame_ = llvm::BasicBlock::Create(context_, "frame", entry_);
     dispatch_ = llvm::BasicBlock::Create(context_, "phase", entry_);
     llvm::IRBuilder<> builder(frame_);
+    // One more than needed: arrays a power of two apart would share a few lines of the cache.
     auto array = [&](llvm::Type* type) {
-        llvm::AllocaInst* out = builder.CreateAlloca(llvm::ArrayType::get(type, max_simdgroups));
+        llvm::AllocaInst* out = builder.CreateAlloca(llvm::ArrayType::get(type, max_simdgroups + 1));
         out->setAlignment(llvm::Align(64));
         return out;
     };

@@ -161,14 +161,14 @@ Shape Divergence::compute(const llvm::Instruction& instruction) const {
     return shape_of_operation(instruction, lookup, layout_);
 }
 
-// Numbers that lead to other memory are loaded once for each run of lanes; values that are computed with are wanted for all.
+// Numbers that lead to other memory are loaded once for all lanes of a part; values that are computed with are wanted by each.
 Shape Divergence::shape_of_load(const llvm::LoadInst& load) const {
     Shape address = shape_of(load.getPointerOperand());
-    if (address.is_uniform() || !address.has_parts()) {
+    if (address.is_uniform() || !address.is_compact()) {
         return address.is_uniform() ? Shape::uniform() : address;
     }
     bool leads_on = load.isSimple() && (load.getType()->isIntegerTy() || load.getType()->isPointerTy()) && only_addresses(load);
-    return leads_on ? constant_in_runs({address}) : Shape::varying();
+    return leads_on ? constant_in_parts({address}) : Shape::varying();
 }
 
 Shape Divergence::shape_of_array(const llvm::AllocaInst& array) const {
@@ -246,8 +246,8 @@ Shape Divergence::shape_of_call(const llvm::CallInst& call) const {
             return Shape();
         }
     }
-    Shape out = pure ? constant_in_runs(arguments) : Shape::varying();
-    return out.is_runs() && !llvm::isa<llvm::MinMaxIntrinsic>(call) ? Shape::varying() : out;
+    Shape out = pure ? constant_in_parts(arguments) : Shape::varying();
+    return out.is_parts() && !llvm::isa<llvm::MinMaxIntrinsic>(call) ? Shape::varying() : out;
 }
 
 } // namespace metalki::compiler::vectorize

@@ -39,7 +39,7 @@ bool is_disjoint(const Shape& shape) {
 }
 
 template <class Function> Shape map_offsets(const Shape& shape, unsigned zeros, Function function) {
-    Shape out = shape.is_runs() ? Shape::runs(shape.length, zeros) : Shape::affine({}, zeros);
+    Shape out = shape.is_parts() ? Shape::parts(shape.partition, zeros) : Shape::affine({}, zeros);
     for (unsigned lane = 0; lane < lanes; ++lane) {
         out.offsets[lane] = function(shape.offsets[lane]);
     }
@@ -52,26 +52,42 @@ const llvm::APInt* constant_operand(const Instruction& instruction, unsigned ind
     return found && number->getBitWidth() <= 64 ? number : nullptr;
 }
 
-// Lanes in a row that have the same offset everywhere; 0: fewer than 4.
-unsigned constant_length(const Shape& shape) {
-    for (unsigned length : {32u, 16u, 8u, 4u}) {
-        bool constant = shape.has_parts() && length <= shape.length;
-        for (unsigned lane = 0; lane < lanes && constant; ++lane) {
-            constant = shape.offsets[lane] == shape.offsets[lane / length * length];
+// Lanes for which the keys are the same make a set; count 0: there are too many.
+template <class Key> Partition partition_by(Key key_of) {
+    Partition out{0, {}};
+    std::array<decltype(key_of(0)), Partition::most> known{};
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        auto key = key_of(lane);
+        auto found = std::find(known.begin(), known.begin() + out.count, key);
+        if (found == known.end()) {
+            return Partition{0, {}};
         }
-        if (constant) {
-            return length;
+        out.part[lane] = static_cast<std::uint8_t>(found - known.begin());
+        if (out.part[lane] == out.count) {
+            known[out.count++] = key;
         }
     }
-    return 0;
+    return out;
+}
+
+Partition common_partition(const Partition& a, const Partition& b) {
+    return partition_by([&](unsigned lane) { return std::pair(a.part[lane], b.part[lane]); });
+}
+
+// Lanes that have the same value whatever the scalar parts are.
+Partition equal_lanes(const Shape& shape) {
+    return partition_by([&](unsigned lane) { return std::pair(shape.partition.part[lane], shape.offsets[lane]); });
 }
 
 Shape sum(const Shape& left, const Shape& right, int sign) {
-    unsigned length = std::min(left.length, right.length);
-    bool in_runs = length < lanes;
-    Shape a = in_runs ? left.in_runs(length) : left, b = in_runs ? right.in_runs(length) : right;
+    Partition partition = common_partition(left.partition, right.partition);
+    if (partition.count == 0) {
+        return Shape::varying();
+    }
+    bool in_parts = left.is_parts() || right.is_parts();
+    Shape a = in_parts ? left.in_parts(partition) : left, b = in_parts ? right.in_parts(partition) : right;
     unsigned zeros = std::min(a.zeros, b.zeros);
-    Shape out = in_runs ? Shape::runs(length, zeros) : Shape::affine({}, zeros);
+    Shape out = in_parts ? Shape::parts(partition, zeros) : Shape::affine({}, zeros);
     for (unsigned lane = 0; lane < lanes; ++lane) {
         out.offsets[lane] = a.offsets[lane] + sign * b.offsets[lane];
     }
@@ -184,13 +200,13 @@ Shape shape_of_binary(const llvm::BinaryOperator& operation, const Shape& a, con
 
 Shape shape_of_address(const llvm::GetElementPtrInst& address, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
     Shape out = shape_of(address.getPointerOperand());
-    if (!out.has_parts()) {
+    if (!out.is_compact()) {
         return Shape::varying();
     }
     out.zeros = 0;
     for (auto step = llvm::gep_type_begin(address), end = llvm::gep_type_end(address); step != end; ++step) {
         Shape index = shape_of(step.getOperand());
-        if (!index.has_parts()) {
+        if (!index.is_compact()) {
             return Shape::varying();
         }
         if (index.is_uniform()) {
@@ -247,7 +263,7 @@ Shape shape_of_local_position(unsigned axis, const Geometry& geometry) {
 
 bool is_truncating_mask(const Instruction& operation, const Shape& shape) {
     const llvm::APInt* mask = operation.getOpcode() == Instruction::And ? constant_operand(operation, 1) : nullptr;
-    if (!mask || mask->getBitWidth() != 64 || !shape.has_parts()) {
+    if (!mask || mask->getBitWidth() != 64 || !shape.is_compact()) {
         return false;
     }
     std::uint64_t low = 0xffffffff & ~mask->getZExtValue();
@@ -279,20 +295,24 @@ Shape Shape::affine(const LaneOffsets& offsets, unsigned zeros, bool no_wrap) {
     return out;
 }
 
-Shape Shape::runs(unsigned length, unsigned zeros) {
+Shape Shape::parts(const Partition& partition, unsigned zeros) {
     Shape out;
-    out.kind = Kind::runs;
-    out.length = static_cast<std::uint8_t>(length);
+    out.kind = Kind::parts;
+    out.partition = partition;
     out.zeros = static_cast<std::uint8_t>(zeros);
     return out;
 }
 
-Shape Shape::in_runs(unsigned count) const {
+unsigned Partition::first_lane(unsigned index) const {
+    return static_cast<unsigned>(std::ranges::find(part, index) - part.begin());
+}
+
+Shape Shape::in_parts(const Partition& finer) const {
     Shape out = *this;
-    out.kind = Kind::runs;
-    out.length = static_cast<std::uint8_t>(count);
+    out.kind = Kind::parts;
+    out.partition = finer;
     for (unsigned lane = 0; lane < lanes; ++lane) {
-        std::int64_t start = offsets[lane / count * count];
+        std::int64_t start = offsets[finer.first_lane(finer.part[lane])];
         out.offsets[lane] = offsets[lane] - start;
         out.zeros = std::min<std::uint8_t>(out.zeros, static_cast<std::uint8_t>(trailing_zeros(std::uint64_t(start))));
     }
@@ -300,32 +320,39 @@ Shape Shape::in_runs(unsigned count) const {
 }
 
 Shape join(const Shape& a, const Shape& b) {
-    if (!a.has_parts() || !b.has_parts()) {
+    if (!a.is_compact() || !b.is_compact()) {
         return Shape::varying();
     }
-    unsigned length = std::min(a.length, b.length);
-    if (length == lanes && a.offsets == b.offsets) {
+    bool in_parts = a.is_parts() || b.is_parts();
+    if (!in_parts && a.offsets == b.offsets) {
         Shape out = Shape::affine(a.offsets, std::min(a.zeros, b.zeros), a.no_wrap && b.no_wrap);
         return simplified(out);
     }
-    if (length == lanes) {
-        length = std::min(constant_length(a), constant_length(b));
-    }
-    if (length == 0 || a.in_runs(length).offsets != b.in_runs(length).offsets) {
+    Partition own = in_parts ? a.partition : equal_lanes(a), others = in_parts ? b.partition : equal_lanes(b);
+    bool few = own.count > 0 && others.count > 0;
+    Partition partition = few ? common_partition(own, others) : Partition{0, {}};
+    if (partition.count == 0) {
         return Shape::varying();
     }
-    Shape out = a.in_runs(length);
-    out.zeros = std::min(out.zeros, b.in_runs(length).zeros);
+    Shape out = a.in_parts(partition), other = b.in_parts(partition);
+    if (out.offsets != other.offsets) {
+        return Shape::varying();
+    }
+    out.zeros = std::min(out.zeros, other.zeros);
     out.no_wrap = a.no_wrap && b.no_wrap;
     return out;
 }
 
-Shape constant_in_runs(const std::vector<Shape>& operands, unsigned zeros) {
-    unsigned length = lanes;
+Shape constant_in_parts(const std::vector<Shape>& operands, unsigned zeros) {
+    Partition partition;
     for (const Shape& shape : operands) {
-        length = std::min(length, constant_length(shape));
+        Partition own = shape.is_compact() ? equal_lanes(shape) : Partition{0, {}};
+        partition = own.count == 0 ? own : common_partition(partition, own);
+        if (partition.count == 0) {
+            return Shape::varying();
+        }
     }
-    return length == 0 ? Shape::varying() : length == lanes ? Shape::uniform(zeros) : Shape::runs(length, zeros);
+    return partition.count == 1 ? Shape::uniform(zeros) : Shape::parts(partition, zeros);
 }
 
 Shape Shape::varying() {
@@ -382,8 +409,8 @@ unsigned known_zeros(const Instruction& instruction, const llvm::DataLayout& lay
                : 0;
 }
 
-// Has a result of its own for each run where the operands have one, and does not trap if no lane of a run is on.
-bool works_in_runs(const Instruction& instruction) {
+// Can be computed once for all lanes that have the same operands, whether one of them is on or not.
+bool works_in_parts(const Instruction& instruction) {
     switch (instruction.getOpcode()) {
     case Instruction::Mul:
     case Instruction::Shl:
@@ -403,25 +430,39 @@ bool works_in_runs(const Instruction& instruction) {
 
 Shape linear_shape(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout);
 
+// Lanes that differ only in low bits which the other side does not have are all below it, or none is.
+bool compares_high_bits(const llvm::ICmpInst& comparison, const ShapeLookup& shape_of) {
+    Shape left = shape_of(comparison.getOperand(0)), right = shape_of(comparison.getOperand(1));
+    llvm::CmpInst::Predicate predicate = comparison.getPredicate();
+    if (left.is_uniform()) {
+        std::swap(left, right);
+        predicate = comparison.getSwappedPredicate();
+    }
+    bool below = llvm::ICmpInst::isLT(predicate) || llvm::ICmpInst::isGE(predicate);
+    std::int64_t highest = std::ranges::max(left.offsets);
+    return below && left.kind == Shape::Kind::affine && right.is_uniform() && is_disjoint(left) &&
+           (right.zeros >= 63 || highest >> right.zeros == 0);
+}
+
 Shape unreduced_shape(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
     Shape out = linear_shape(instruction, shape_of, layout);
-    if (!out.is_varying() || !works_in_runs(instruction) || !instruction.getType()->isIntegerTy()) {
+    if (!out.is_varying() || !works_in_parts(instruction) || !instruction.getType()->isIntegerTy()) {
         return out;
     }
     std::vector<Shape> operands;
     for (const llvm::Use& operand : instruction.operands()) {
         operands.push_back(shape_of(operand.get()));
     }
-    return constant_in_runs(operands, known_zeros(instruction, layout));
+    return constant_in_parts(operands, known_zeros(instruction, layout));
 }
 
 Shape linear_shape(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
-    bool unknown = false, uniform = true, parts = true;
+    bool unknown = false, uniform = true, compact = true;
     for (const llvm::Use& operand : instruction.operands()) {
         Shape shape = shape_of(operand.get());
         unknown |= shape.kind == Shape::Kind::unknown;
         uniform &= shape.is_uniform();
-        parts &= shape.has_parts();
+        compact &= shape.is_compact();
     }
     if (unknown) {
         return Shape();
@@ -436,8 +477,11 @@ Shape linear_shape(const Instruction& instruction, const ShapeLookup& shape_of, 
     if (const auto* choice = llvm::dyn_cast<llvm::SelectInst>(&instruction)) {
         return shape_of_choice(*choice, shape_of);
     }
-    if (!parts) {
+    if (!compact) {
         return Shape::varying();
+    }
+    if (const auto* comparison = llvm::dyn_cast<llvm::ICmpInst>(&instruction)) {
+        return compares_high_bits(*comparison, shape_of) ? Shape::uniform() : Shape::varying();
     }
     if (const auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(&instruction)) {
         return shape_of_binary(*operation, shape_of(operation->getOperand(0)), shape_of(operation->getOperand(1)));
@@ -469,7 +513,7 @@ Shape linear_shape(const Instruction& instruction, const ShapeLookup& shape_of, 
 
 Shape shape_of_operation(const Instruction& instruction, const ShapeLookup& shape_of, const llvm::DataLayout& layout) {
     Shape out = unreduced_shape(instruction, shape_of, layout);
-    if ((out.kind == Shape::Kind::affine || out.is_runs()) && instruction.getType()->isIntegerTy() &&
+    if ((out.kind == Shape::Kind::affine || out.is_parts()) && instruction.getType()->isIntegerTy() &&
         instruction.getType()->getIntegerBitWidth() < 64) {
         for (std::int64_t& offset : out.offsets) {
             std::int64_t whole = offset;

@@ -1,5 +1,5 @@
-// What is known about a value across the 32 lanes of a SIMD-group: the same everywhere, a scalar plus a constant a lane, or a
-// scalar for each run of lanes plus a constant a lane.
+// What is known about a value across the 32 lanes of a SIMD-group: the same everywhere, a scalar plus a constant a lane, or the
+// same for each of a few sets of lanes, as the rows that the lanes of a tile lie in.
 #pragma once
 
 #include <array>
@@ -17,29 +17,40 @@ namespace metalki::compiler::vectorize {
 constexpr unsigned lanes = simd_width;
 using LaneOffsets = std::array<std::int64_t, lanes>;
 
+// Sets of lanes, numbered in the order of their first lanes.
+struct Partition {
+    static constexpr unsigned most = 8;
+
+    unsigned count = 1;
+    std::array<std::uint8_t, lanes> part{};
+
+    unsigned first_lane(unsigned index) const;
+    bool operator==(const Partition&) const = default;
+};
+
 struct Shape {
-    enum class Kind : std::uint8_t { unknown, uniform, affine, runs, varying };
+    enum class Kind : std::uint8_t { unknown, uniform, affine, parts, varying };
 
     Kind kind = Kind::unknown;
-    std::uint8_t zeros = 0;      // low bits of the scalar parts that are known to be zero
-    std::uint8_t length = lanes; // runs: so many lanes share a scalar part (4, 8 or 16)
-    bool no_wrap = false;        // scalar part + offset does not exceed the unsigned range of the type
-    LaneOffsets offsets{};       // value of a lane = scalar part + its offset; pointers: in bytes; 0 where a run starts
+    std::uint8_t zeros = 0; // low bits of the scalar parts that are known to be zero
+    bool no_wrap = false;   // scalar part + offset does not exceed the unsigned range of the type
+    LaneOffsets offsets{};  // value of a lane = its scalar part + its offset; pointers: in bytes
+    Partition partition;    // parts: lanes that share a scalar part; the offset of the first of them is 0
 
     static Shape uniform(unsigned zeros = 0);
     static Shape affine(const LaneOffsets& offsets, unsigned zeros = 0, bool no_wrap = false);
-    static Shape runs(unsigned length, unsigned zeros = 0);
+    static Shape parts(const Partition& partition, unsigned zeros = 0);
     static Shape varying();
     // Offsets 0, step, 2 * step, ...
     static Shape linear(std::int64_t step, unsigned zeros = 0, bool no_wrap = false);
 
     bool is_uniform() const { return kind == Kind::uniform; }
     bool is_varying() const { return kind == Kind::varying; }
-    bool is_runs() const { return kind == Kind::runs; }
     bool has_scalar() const { return kind == Kind::uniform || kind == Kind::affine; }
-    bool has_parts() const { return has_scalar() || is_runs(); }
-    // The same with a scalar part for each `count` lanes, where count divides the length.
-    Shape in_runs(unsigned count) const;
+    bool is_parts() const { return kind == Kind::parts; }
+    bool is_compact() const { return has_scalar() || is_parts(); }
+    // The same with a scalar part for each set of a finer partition.
+    Shape in_parts(const Partition& finer) const;
     bool operator==(const Shape&) const = default;
 };
 
@@ -68,8 +79,8 @@ bool is_truncating_mask(const llvm::Instruction& operation, const Shape& shape);
 // What holds of both: of a phi or a choice between the two.
 Shape join(const Shape& a, const Shape& b);
 
-// Shape of what is computed from nothing but these, in any way: the longest runs in which none of them changes.
-Shape constant_in_runs(const std::vector<Shape>& operands, unsigned zeros = 0);
+// Shape of what is computed from nothing but these, in any way: the same for lanes among which none of them differs.
+Shape constant_in_parts(const std::vector<Shape>& operands, unsigned zeros = 0);
 
 // Nothing is done with the value but to address memory with it. An address far outside of any buffer may then differ, as no
 // lane that is on uses it.

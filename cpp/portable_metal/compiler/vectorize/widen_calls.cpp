@@ -146,9 +146,8 @@ llvm::Value* Widener::emit_intrinsic(const llvm::CallInst& call, Mask mask) {
         return emit_per_lane(call, mask);
     }
     std::vector<llvm::Value*> arguments;
-    if (Shape shape = divergence_.shape_of(&call); shape.is_runs()) {
-        return builder_.CreateBinaryIntrinsic(id, parts(call.getArgOperand(0), shape.length),
-                                              parts(call.getArgOperand(1), shape.length));
+    if (divergence_.shape_of(&call).is_parts()) {
+        return emit_call_in_parts(call);
     }
     for (unsigned i = 0; i < call.arg_size(); ++i) {
         const llvm::Value* argument = call.getArgOperand(i);
@@ -162,6 +161,17 @@ llvm::Value* Widener::emit_intrinsic(const llvm::CallInst& call, Mask mask) {
     llvm::CallInst* wide = builder_.CreateIntrinsic(widened(call.getType()), id, arguments);
     wide->copyIRFlags(&call);
     return wide;
+}
+
+// A minimum or maximum, once for all lanes of a part.
+llvm::Value* Widener::emit_call_in_parts(const llvm::CallInst& call) {
+    const Partition partition = divergence_.shape_of(&call).partition;
+    std::vector<llvm::Value*> a = parts(call.getArgOperand(0), partition), b = parts(call.getArgOperand(1), partition);
+    std::vector<llvm::Value*> out;
+    for (unsigned i = 0; i < partition.count; ++i) {
+        out.push_back(builder_.CreateBinaryIntrinsic(call.getIntrinsicID(), a[i], b[i]));
+    }
+    return pack(out);
 }
 
 llvm::Value* Widener::emit_vector_function(const VectorFunction& function, const llvm::CallInst& call) {

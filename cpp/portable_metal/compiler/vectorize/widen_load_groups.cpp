@@ -85,15 +85,25 @@ std::vector<llvm::Value*> Widener::load_small(const LoadGroup& group, Mask mask)
 std::vector<llvm::Value*> Widener::load_stretch(const LoadGroup& group, Mask mask) {
     auto bytes = static_cast<std::int64_t>(layout_.getTypeStoreSize(group.element).getFixedValue());
     std::vector<Piece> places = mask ? std::vector<Piece>() : pieces(group.leader->getPointerOperand(), bytes * group.count);
-    if (places.empty() || std::ranges::any_of(places, &Piece::same)) {
-        return {};
-    }
     llvm::Align align = llvm::commonAlignment(group.leader->getAlign(), static_cast<std::uint64_t>(bytes));
+    if (places.empty() || std::ranges::any_of(places, &Piece::same)) {
+        return mask ? std::vector<llvm::Value*>() : load_rows(group, align);
+    }
     llvm::Value* wide = load_pieces(places, group.element, group.count, group.start, align, nullptr);
     llvm::Value* parts = deinterleave(wide, group.count);
     std::vector<llvm::Value*> out;
     for (unsigned i = 0; i < group.count; ++i) {
         out.push_back(builder_.CreateExtractValue(parts, i));
+    }
+    return out;
+}
+
+std::vector<llvm::Value*> Widener::load_rows(const LoadGroup& group, llvm::Align align) {
+    std::vector<llvm::Value*> out;
+    if (auto rows = read_rows(group.leader->getPointerOperand(), group.element, group.start, group.count, align)) {
+        for (unsigned i = 0; i < group.count; ++i) {
+            out.push_back(pick_from_rows(*rows, i));
+        }
     }
     return out;
 }

@@ -51,9 +51,10 @@ llvm::Value* Widener::addresses(const llvm::Value* pointer, std::int64_t bytes_o
 // The few pieces in which the lanes lie, `step` bytes from one to the next; none: they are all over the place.
 std::vector<Widener::Piece> Widener::pieces(const llvm::Value* pointer, std::int64_t step) {
     Shape shape = divergence_.shape_of(pointer);
-    if (shape.kind != Shape::Kind::affine && !shape.is_runs()) {
+    if (shape.kind != Shape::Kind::affine && !shape.is_parts()) {
         return {};
     }
+    const auto& part = shape.partition.part;
     auto is_same = [&](unsigned first, unsigned length) {
         return length > 1 && length < lanes && is_linear(shape, first, length, 0);
     };
@@ -61,18 +62,19 @@ std::vector<Widener::Piece> Widener::pieces(const llvm::Value* pointer, std::int
         if (length < 4 && length * step < smallest_piece) {
             break;
         }
-        bool regular = length <= shape.length;
+        bool regular = true;
         for (unsigned first = 0; first < lanes && regular; first += length) {
-            regular = is_linear(shape, first, length, step) || is_same(first, length);
+            regular = std::all_of(&part[first], &part[first] + length, [&](unsigned p) { return p == part[first]; }) &&
+                      (is_linear(shape, first, length, step) || is_same(first, length));
         }
         if (!regular) {
             continue;
         }
         std::vector<Piece> out;
-        llvm::Value* starts = shape.is_runs() ? representation(pointer) : scalar(pointer);
+        std::vector<llvm::Value*> starts = parts(pointer, shape.partition);
         for (unsigned first = 0; first < lanes; first += length) {
-            llvm::Value* start = shape.is_runs() ? builder_.CreateExtractElement(starts, first / shape.length) : starts;
-            out.push_back({offset_address(start, shape.offsets[first]), first, length, is_same(first, length)});
+            std::int64_t from_start = shape.offsets[first] - shape.offsets[shape.partition.first_lane(part[first])];
+            out.push_back({offset_address(starts[part[first]], from_start), first, length, is_same(first, length)});
         }
         return out;
     }
@@ -133,6 +135,9 @@ llvm::Value* Widener::load_lanes(const llvm::Value* pointer, llvm::Type* element
     if (!places.empty() && (!mask || std::ranges::none_of(places, &Piece::same))) {
         return load_pieces(places, element, 1, bytes_on, align, mask);
     }
+    if (std::optional<Rows> rows = mask ? std::nullopt : read_rows(pointer, element, bytes_on, 1, align)) {
+        return pick_from_rows(*rows, 0);
+    }
     llvm::Value* lane_places = addresses(pointer, bytes_on);
     std::int64_t size = bytes_of(element, layout_);
     if (size < 4 && align.value() >= static_cast<std::uint64_t>(size)) {
@@ -141,20 +146,32 @@ llvm::Value* Widener::load_lanes(const llvm::Value* pointer, llvm::Type* element
     return builder_.CreateMaskedGather(vector_of(element), lane_places, align, mask ? mask : full_mask());
 }
 
-// One element for each run of lanes.
+// One element for all lanes of a part.
 llvm::Value* Widener::load_parts(const llvm::LoadInst& load, Mask mask) {
-    unsigned length = divergence_.shape_of(&load).length;
-    auto* type = llvm::FixedVectorType::get(load.getType(), lanes / length);
-    llvm::Value* places = parts(load.getPointerOperand(), length);
-    if (mask) {
-        return builder_.CreateMaskedGather(type, places, load.getAlign(), any_of_runs(mask, length));
+    const Partition partition = divergence_.shape_of(&load).partition;
+    std::vector<llvm::Value*> places = parts(load.getPointerOperand(), partition), out;
+    llvm::Value* on = mask_bits(mask);
+    for (unsigned i = 0; i < partition.count; ++i) {
+        llvm::Value* place = places[i];
+        if (mask) {
+            // Of a part without a lane that is on, something is read that exists.
+            std::uint32_t own = 0;
+            for (unsigned lane = 0; lane < lanes; ++lane) {
+                own |= partition.part[lane] == i ? 1u << lane : 0;
+            }
+            llvm::Value* any = builder_.CreateICmpNE(builder_.CreateAnd(on, builder_.getInt32(own)), builder_.getInt32(0));
+            place = builder_.CreateSelect(any, place, nowhere(load.getType()));
+        }
+        out.push_back(builder_.CreateAlignedLoad(load.getType(), place, load.getAlign()));
     }
-    llvm::Value* out = llvm::PoisonValue::get(type);
-    for (unsigned run = 0; run < lanes / length; ++run) {
-        llvm::Value* place = builder_.CreateExtractElement(places, run);
-        out = builder_.CreateInsertElement(out, builder_.CreateAlignedLoad(load.getType(), place, load.getAlign()), run);
-    }
-    return out;
+    return pack(out);
+}
+
+// Memory for a load that does not count.
+llvm::Value* Widener::nowhere(llvm::Type* type) {
+    llvm::AllocaInst* memory = make_scratch(type);
+    builder_.CreateStore(llvm::Constant::getNullValue(type), memory);
+    return memory;
 }
 
 void Widener::store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask) {
@@ -178,7 +195,7 @@ void Widener::emit_load(const llvm::LoadInst& load, Mask mask) {
     if (shape.is_uniform()) {
         return define(load, clone_scalar(load, true));
     }
-    if (divergence_.shape_of(&load).is_runs()) {
+    if (divergence_.shape_of(&load).is_parts()) {
         return define(load, load_parts(load, mask));
     }
     if (emit_in_group(load, mask)) {

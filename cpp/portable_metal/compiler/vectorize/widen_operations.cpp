@@ -49,7 +49,7 @@ bool Widener::is_prologue(const llvm::Instruction& instruction) const {
     if (const auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) {
         return load->isSimple() && loads_context(*load);
     }
-    return divergence_.shape_of(&instruction).has_parts() && !instruction.mayReadOrWriteMemory() &&
+    return divergence_.shape_of(&instruction).is_compact() && !instruction.mayReadOrWriteMemory() &&
            llvm::isSafeToSpeculativelyExecute(&instruction);
 }
 
@@ -104,46 +104,50 @@ void Widener::emit_instruction(const llvm::Instruction& instruction, Mask mask) 
         bool uniform_operands = std::ranges::all_of(instruction.operand_values(), operands_agree);
         return define(instruction, uniform_operands ? clone_scalar(instruction, true) : emit_affine(instruction));
     }
-    define(instruction, shape.has_parts() ? emit_compact(instruction) : emit_varying(instruction, mask));
+    define(instruction, shape.is_compact() ? emit_compact(instruction) : emit_varying(instruction, mask));
 }
 
 llvm::Value* Widener::emit_compact(const llvm::Instruction& instruction) {
-    return divergence_.shape_of(&instruction).is_runs() ? emit_parts(instruction) : emit_affine(instruction);
+    return divergence_.shape_of(&instruction).is_parts() ? emit_parts(instruction) : emit_affine(instruction);
 }
 
-// One operation for each run of lanes.
+// One operation for all lanes of a part.
 llvm::Value* Widener::emit_parts(const llvm::Instruction& instruction) {
-    unsigned length = divergence_.shape_of(&instruction).length;
-    auto operand = [&](unsigned index) { return parts(instruction.getOperand(index), length); };
+    const Partition partition = divergence_.shape_of(&instruction).partition;
+    std::vector<std::vector<llvm::Value*>> operands;
+    bool choice = llvm::isa<llvm::SelectInst>(instruction);
+    for (const llvm::Value* operand : instruction.operand_values()) {
+        bool same = llvm::isa<llvm::ConstantInt>(operand) || (choice && operand == instruction.getOperand(0));
+        operands.push_back(same ? std::vector(partition.count, scalar(operand)) : parts(operand, partition));
+    }
+    std::vector<llvm::Value*> out;
+    for (unsigned i = 0; i < partition.count; ++i) {
+        std::vector<llvm::Value*> own;
+        for (const std::vector<llvm::Value*>& operand : operands) {
+            own.push_back(operand[i]);
+        }
+        out.push_back(emit_part(instruction, own));
+    }
+    return pack(out);
+}
+
+llvm::Value* Widener::emit_part(const llvm::Instruction& instruction, const std::vector<llvm::Value*>& operands) {
     Shape first = divergence_.shape_of(instruction.getOperand(0));
-    auto* type = llvm::FixedVectorType::get(instruction.getType(), lanes / length);
-    if (const auto* cast = llvm::dyn_cast<llvm::CastInst>(&instruction)) {
-        bool is_signed = llvm::isa<llvm::SExtInst>(cast);
-        return is_signed || llvm::isa<llvm::ZExtInst>(cast) ? emit_extension(operand(0), first, type, is_signed)
-                                                            : builder_.CreateCast(cast->getOpcode(), operand(0), type);
+    llvm::Type* type = instruction.getType();
+    if (llvm::isa<llvm::ZExtInst, llvm::SExtInst>(instruction)) {
+        return emit_extension(operands[0], first, type, llvm::isa<llvm::SExtInst>(instruction));
     }
     if (is_truncating_mask(instruction, first)) {
-        auto* word = llvm::FixedVectorType::get(builder_.getInt32Ty(), lanes / length);
         first.no_wrap = false;
-        return emit_extension(builder_.CreateTrunc(operand(0), word), first, type, false);
+        return emit_extension(builder_.CreateTrunc(operands[0], builder_.getInt32Ty()), first, type, false);
     }
-    if (const auto* address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction)) {
-        std::vector<llvm::Value*> steps;
-        for (unsigned i = 1; i < address->getNumOperands(); ++i) {
-            bool constant = llvm::isa<llvm::ConstantInt>(address->getOperand(i));
-            steps.push_back(constant ? address->getOperand(i) : operand(i));
-        }
-        return builder_.CreateGEP(address->getSourceElementType(), operand(0), steps);
+    llvm::Instruction* copy = instruction.clone();
+    for (unsigned i = 0; i < operands.size(); ++i) {
+        copy->setOperand(i, operands[i]);
     }
-    if (llvm::isa<llvm::SelectInst>(instruction)) {
-        bool same = instruction.getOperand(1) == instruction.getOperand(2);
-        return same ? operand(1) : builder_.CreateSelect(scalar(instruction.getOperand(0)), operand(1), operand(2));
-    }
-    if (llvm::isa<llvm::FreezeInst>(instruction)) {
-        return builder_.CreateFreeze(operand(0));
-    }
-    const auto& operation = llvm::cast<llvm::BinaryOperator>(instruction);
-    return builder_.CreateBinOp(operation.getOpcode(), operand(0), operand(1));
+    copy->dropPoisonGeneratingFlags();
+    copy->setDebugLoc({});
+    return builder_.Insert(copy, instruction.getName());
 }
 
 // The instruction over the scalar parts of its operands.

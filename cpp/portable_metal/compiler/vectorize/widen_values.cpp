@@ -1,6 +1,7 @@
 // Scalar parts, vectors and masks, and where values wait from one block to the next.
 #include <algorithm>
 
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include "vectorize/widener.hpp"
@@ -68,7 +69,7 @@ llvm::AllocaInst* Widener::slot_for(const llvm::Value* value) {
     if (!slot) {
         Shape shape = divergence_.shape_of(value);
         llvm::Type* type = shape.has_scalar() ? value->getType() : widened(value->getType());
-        slot = make_slot(shape.is_runs() ? llvm::FixedVectorType::get(value->getType(), lanes / shape.length) : type,
+        slot = make_slot(shape.is_parts() ? llvm::ArrayType::get(value->getType(), shape.partition.count) : type,
                          value->getName());
     }
     return slot;
@@ -135,7 +136,7 @@ llvm::Value* Widener::splat(llvm::Value* scalar) {
     return builder_.CreateVectorSplat(lanes, scalar);
 }
 
-llvm::Constant* Widener::lane_constants(llvm::Type* type, std::span<const std::int64_t> offsets) const {
+llvm::Constant* Widener::lane_constants(llvm::Type* type, const LaneOffsets& offsets) const {
     std::vector<llvm::Constant*> numbers;
     for (std::int64_t offset : offsets) {
         numbers.push_back(llvm::ConstantInt::get(type, static_cast<std::uint64_t>(offset), true));
@@ -143,8 +144,8 @@ llvm::Constant* Widener::lane_constants(llvm::Type* type, std::span<const std::i
     return llvm::ConstantVector::get(numbers);
 }
 
-// Vector of numbers or pointers plus constants.
-llvm::Value* Widener::add_offsets(llvm::Value* start, const std::vector<std::int64_t>& offsets) {
+// Numbers or pointers plus a constant a lane.
+llvm::Value* Widener::add_offsets(llvm::Value* start, const LaneOffsets& offsets) {
     if (std::ranges::all_of(offsets, [](std::int64_t offset) { return offset == 0; })) {
         return start;
     }
@@ -155,42 +156,55 @@ llvm::Value* Widener::add_offsets(llvm::Value* start, const std::vector<std::int
     return builder_.CreateAdd(start, lane_constants(type, offsets));
 }
 
-// From one number a run to one a lane.
-llvm::Value* Widener::repeat(llvm::Value* parts, unsigned length) {
-    std::vector<int> order;
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-        order.push_back(static_cast<int>(lane / length));
+llvm::Value* Widener::add_offset(llvm::Value* start, std::int64_t offset) {
+    if (offset == 0 || start->getType()->isPointerTy()) {
+        return offset_address(start, offset);
     }
-    return builder_.CreateShuffleVector(parts, order);
+    return builder_.CreateAdd(start, llvm::ConstantInt::get(start->getType(), static_cast<std::uint64_t>(offset), true));
 }
 
-// The scalar parts of runs of `length` lanes.
-llvm::Value* Widener::parts(const llvm::Value* value, unsigned length) {
+llvm::Value* Widener::pack(const std::vector<llvm::Value*>& parts) {
+    llvm::Value* out = llvm::PoisonValue::get(llvm::ArrayType::get(parts.front()->getType(), parts.size()));
+    for (unsigned i = 0; i < parts.size(); ++i) {
+        out = builder_.CreateInsertValue(out, parts[i], i);
+    }
+    return out;
+}
+
+// The scalar parts for the sets of `partition`, which is at least as fine as the value's own.
+std::vector<llvm::Value*> Widener::parts(const llvm::Value* value, const Partition& partition) {
     Shape shape = divergence_.shape_of(value);
     llvm::Value* known = representation(value);
-    if (shape.is_runs() && shape.length == length) {
-        return known;
+    std::vector<llvm::Value*> out;
+    for (unsigned i = 0; i < partition.count; ++i) {
+        unsigned lane = partition.first_lane(i);
+        llvm::Value* start = known;
+        if (shape.is_parts()) {
+            unsigned own = shape.partition.part[lane];
+            llvm::Value* direct = llvm::FindInsertedValue(known, own);
+            start = direct ? direct : builder_.CreateExtractValue(known, own);
+        }
+        out.push_back(add_offset(start, shape.offsets[lane]));
     }
-    std::vector<int> order;
-    std::vector<std::int64_t> starts;
-    for (unsigned first = 0; first < lanes; first += length) {
-        order.push_back(static_cast<int>(first / shape.length));
-        starts.push_back(shape.offsets[first]);
+    return out;
+}
+
+// From one value a part to one a lane.
+llvm::Value* Widener::spread(const std::vector<llvm::Value*>& parts, const Partition& partition) {
+    llvm::Value* few = llvm::PoisonValue::get(llvm::FixedVectorType::get(parts.front()->getType(), partition.count));
+    for (unsigned i = 0; i < partition.count; ++i) {
+        few = builder_.CreateInsertElement(few, parts[i], i);
     }
-    bool same = shape.has_scalar();
-    return add_offsets(same ? builder_.CreateVectorSplat(lanes / length, known) : builder_.CreateShuffleVector(known, order),
-                       starts);
+    return builder_.CreateShuffleVector(few, std::vector<int>(partition.part.begin(), partition.part.end()));
 }
 
 // In the form that values of a shape have, which is at least as general as the value's own.
 llvm::Value* Widener::as(const llvm::Value* value, const Shape& shape) {
-    return shape.has_scalar() ? scalar(value) : shape.is_runs() ? parts(value, shape.length) : vector(value);
-}
-
-// Runs with a lane that is on.
-Mask Widener::any_of_runs(Mask mask, unsigned length) {
-    auto* bits = llvm::FixedVectorType::get(builder_.getIntNTy(length), lanes / length);
-    return builder_.CreateICmpNE(builder_.CreateBitCast(mask, bits), llvm::Constant::getNullValue(bits));
+    if (shape.is_parts()) {
+        return divergence_.shape_of(value).partition == shape.partition ? representation(value)
+                                                                        : pack(parts(value, shape.partition));
+    }
+    return shape.has_scalar() ? scalar(value) : vector(value);
 }
 
 llvm::Value* Widener::vector(const llvm::Value* value) {
@@ -202,8 +216,7 @@ llvm::Value* Widener::vector(const llvm::Value* value) {
     if (shape.is_varying()) {
         return known;
     }
-    std::vector<std::int64_t> offsets(shape.offsets.begin(), shape.offsets.end());
-    return add_offsets(shape.is_runs() ? repeat(known, shape.length) : splat(known), offsets);
+    return add_offsets(shape.is_parts() ? spread(parts(value, shape.partition), shape.partition) : splat(known), shape.offsets);
 }
 
 Mask Widener::full_mask() {

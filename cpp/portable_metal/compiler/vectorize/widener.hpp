@@ -2,8 +2,8 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
-#include <span>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -46,7 +46,8 @@ public:
     llvm::Function& run();
 
 private:
-    // Scalar part for uniform and affine values, a vector of the scalar parts for runs, a vector of all lanes for varying ones.
+    // Scalar part for uniform and affine values, an array of the scalar parts where there are some, a vector of all lanes for
+    // varying values.
     using Representation = llvm::Value*;
     using EdgeKey = std::pair<const llvm::BasicBlock*, const llvm::BasicBlock*>;
 
@@ -109,13 +110,14 @@ private:
     Representation representation(const llvm::Value* value);
     llvm::Value* scalar(const llvm::Value* value);
     llvm::Value* vector(const llvm::Value* value);
-    llvm::Value* parts(const llvm::Value* value, unsigned length);
+    std::vector<llvm::Value*> parts(const llvm::Value* value, const Partition& partition);
+    llvm::Value* pack(const std::vector<llvm::Value*>& parts);
+    llvm::Value* spread(const std::vector<llvm::Value*>& parts, const Partition& partition);
+    llvm::Value* add_offset(llvm::Value* start, std::int64_t offset);
+    llvm::Value* add_offsets(llvm::Value* start, const LaneOffsets& offsets);
     llvm::Value* as(const llvm::Value* value, const Shape& shape);
-    llvm::Value* add_offsets(llvm::Value* start, const std::vector<std::int64_t>& offsets);
-    llvm::Value* repeat(llvm::Value* parts, unsigned length);
-    Mask any_of_runs(Mask mask, unsigned length);
     llvm::Value* splat(llvm::Value* scalar);
-    llvm::Constant* lane_constants(llvm::Type* type, std::span<const std::int64_t> offsets) const;
+    llvm::Constant* lane_constants(llvm::Type* type, const LaneOffsets& offsets) const;
     llvm::AllocaInst* slot_for(const llvm::Value* value);
     llvm::AllocaInst* make_slot(llvm::Type* type, const llvm::Twine& name);
     llvm::AllocaInst* make_scratch(llvm::Type* type);
@@ -136,6 +138,7 @@ private:
     llvm::Value* emit_affine(const llvm::Instruction& instruction);
     llvm::Value* emit_extension(llvm::Value* narrow, const Shape& shape, llvm::Type* wide, bool is_signed);
     llvm::Value* emit_parts(const llvm::Instruction& instruction);
+    llvm::Value* emit_part(const llvm::Instruction& instruction, const std::vector<llvm::Value*>& operands);
     llvm::Value* emit_compact(const llvm::Instruction& instruction);
     llvm::Value* emit_varying(const llvm::Instruction& instruction, Mask mask);
     llvm::Value* emit_vector_cast(const llvm::CastInst& cast);
@@ -165,19 +168,36 @@ private:
                             Mask mask);
     void store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask);
     llvm::Value* load_parts(const llvm::LoadInst& load, Mask mask);
+    llvm::Value* nowhere(llvm::Type* type);
     llvm::Value* addresses(const llvm::Value* pointer, std::int64_t bytes_on);
     llvm::Value* offset_address(llvm::Value* address, std::int64_t bytes);
+
+    // widen_rows.cpp
+    struct Rows {
+        Partition partition;
+        std::array<unsigned, lanes> places{}; // of a lane's first element in the row of its part
+        unsigned length = 0;                  // elements of a part
+        unsigned width = 0, stored = 0;       // elements of one load; of all loads of a part
+        std::vector<llvm::Value*> blocks;
+    };
+    std::optional<Rows> read_rows(const llvm::Value* pointer, llvm::Type* element, std::int64_t start, unsigned count,
+                                  llvm::Align align);
+    void cut_into_blocks(Rows& rows, const std::vector<llvm::Value*>& loads);
+    llvm::Value* pick_from_rows(const Rows& rows, unsigned index);
+    llvm::Value* pick(const std::vector<llvm::Value*>& blocks, const std::vector<unsigned>& places);
 
     // widen_load_groups.cpp
     bool emit_in_group(const llvm::LoadInst& load, Mask mask);
     void define_group(const LoadGroup& group, const std::vector<llvm::Value*>& elements);
     std::vector<llvm::Value*> load_small(const LoadGroup& group, Mask mask);
     std::vector<llvm::Value*> load_stretch(const LoadGroup& group, Mask mask);
+    std::vector<llvm::Value*> load_rows(const LoadGroup& group, llvm::Align align);
     llvm::Value* gather_small(llvm::Value* places, llvm::Type* element, Mask mask);
 
     // widen_calls.cpp
     void emit_call(const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_intrinsic(const llvm::CallInst& call, Mask mask);
+    llvm::Value* emit_call_in_parts(const llvm::CallInst& call);
     llvm::Value* emit_vector_function(const VectorFunction& function, const llvm::CallInst& call);
     llvm::Value* input(unsigned which);
     llvm::Value* load_context(llvm::Type* type, std::size_t offset);
