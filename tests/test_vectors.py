@@ -303,3 +303,69 @@ def test_lanes_that_continue_wait_for_the_end_of_the_iteration(monkeypatch: pyte
     out = mk.zeros(32, np.int32)
     mk.Kernel(HEAD + LOOPS + f"// {executor}")(out, ndrange=32)
     np.testing.assert_array_equal(out.numpy(), expected)
+
+
+PLACES = {
+    "tile": "((l / 4 & 4) + l / 2 % 4) * stride + (l / 4 & 2) * 2 + l % 2 * 2",
+    "tile transposed": "((l / 4 & 2) * 2 + l % 2 * 2) * stride + (l / 4 & 4) + l / 2 % 4",
+    "every second": "2 * l",
+    "every third": "3 * l",
+    "backwards": "31 - l",
+    "neighbours change places": "l ^ 5",
+    "four rows taken in turn": "l % 4 * stride + l / 4",
+    "rows with a gap": "l / 8 * stride + l % 8 * 3",
+    "eight rows, some twice": "(l * 3 & 7) * stride + (l >> 4)",
+    "too many rows": "(l >> 1) * stride + l",
+}
+
+
+@pytest.mark.parametrize("kind", ["float", "half", "uchar", "ulong", "ushort2"])
+@pytest.mark.parametrize("place", PLACES, ids=lambda name: name.replace(" ", "-"))
+def test_lanes_close_together(place: str, kind: str) -> None:
+    """Loads and stores of places that lie close together in a few rows; the neighbours of each are read too."""
+    stride, parts = 83, 2 if kind[-1] == "2" else 1
+    scalar = kind.rstrip("2")
+    numbers = {"float": np.float32, "half": np.float16, "uchar": np.uint8, "ulong": np.uint64, "ushort": np.uint16}[
+        scalar
+    ]
+    a = np.random.default_rng(3).integers(0, 40, (20 * stride, parts)).astype(numbers)
+    out, sums = mk.array(np.zeros_like(a)), mk.array(np.zeros((32, parts), numbers))
+    mk.Kernel(
+        HEAD
+        + f"""kernel void k(device {kind}* o, device {kind}* sums, device const {kind}* a, constant uint& stride,
+                            uint l [[thread_index_in_simdgroup]]) {{
+            uint p = {PLACES[place]}; o[p] = a[p + 1]; sums[l] = a[p] + a[p + 2] + a[p + 1]; }}"""
+    )(out, sums, mk.array(a), stride, ndrange=32)
+    want, want_sums = np.zeros_like(a), np.zeros((32, parts), numbers)
+    for lane in range(32):
+        p = eval(PLACES[place].replace("/", "//"), {"l": lane, "stride": stride})
+        want[p] = a[p + 1]
+        want_sums[lane] = a[p] + a[p + 2] + a[p + 1]
+    assert np.array_equal(out.numpy(), want)
+    assert np.array_equal(sums.numpy(), want_sums)
+
+
+@pytest.mark.parametrize("kind", ["float", "half", "bfloat"])
+@pytest.mark.parametrize("transposed", ["false", "true"])
+def test_matrices_of_a_simdgroup(kind: str, transposed: str) -> None:
+    """A block of products in loops that are unrolled; rows whose distance is known at run time only."""
+    n, k = 40, 24
+    numbers = {"float": np.float32, "half": np.float16, "bfloat": mk.bfloat16}[kind]
+    rng = np.random.default_rng(8)
+    a, b = rng.integers(-3, 4, (16, k)).astype(numbers), rng.integers(-3, 4, (k, n)).astype(numbers)
+    out = mk.zeros((n, 16) if transposed == "true" else (16, n), np.float32)
+    text = f"""#include <metal_simdgroup_matrix>
+    kernel void block(device float* c, device const {kind}* a, device const {kind}* b, constant uint& n, constant uint& k,
+                      constant uint& ldc, uint g [[threadgroup_position_in_grid]]) {{
+        simdgroup_float8x8 sums[2]; simdgroup_matrix<{kind}, 8, 8> x[2], y;
+        for (int i = 0; i < 2; ++i) sums[i] = simdgroup_float8x8(0);
+        for (uint q = 0; q < k; q += 8) {{
+            for (int i = 0; i < 2; ++i) simdgroup_load(x[i], a + i * 8 * k + q, k);
+            simdgroup_load(y, b + q * n + g * 8, n);
+            for (int i = 0; i < 2; ++i) simdgroup_multiply_accumulate(sums[i], x[i], y, sums[i]); }}
+        for (int i = 0; i < 2; ++i)
+            if ({transposed}) simdgroup_store(sums[i], c + g * 8 * ldc + i * 8, ldc, ulong2(0), true);
+            else simdgroup_store(sums[i], c + i * 8 * ldc + g * 8, ldc); }}"""
+    mk.Kernel(HEAD + text)(out, mk.array(a), mk.array(b), n, k, out.shape[1], numworkgroups=n // 8, workgroupsize=32)
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    assert np.array_equal(out.numpy(), want.T if transposed == "true" else want)
