@@ -150,11 +150,13 @@ class Array(Operators):
         return self._view(self.dtype, sizes, min(offset, self.nbytes))
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        """Stores a number or an array, see mk.assign."""
         if isinstance(value, Array) and isinstance(key, (int, slice, np.integer)):
-            part = self[key]  # `x[1:] += y` has changed the part already and hands it over
-            if (part.gpu_address, part.shape, part.dtype) == (value.gpu_address, value.shape, value.dtype):
-                return
-        raise ArgumentError("metalki.Array: elements cannot be assigned; write to .numpy() or use KI.copyto")
+            with contextlib.suppress(ArgumentError):  # a part that is no view
+                part = self[key]  # `x[1:] += y` has changed the part already and hands it over
+                if (part.gpu_address, part.shape, part.dtype) == (value.gpu_address, value.shape, value.dtype):
+                    return
+        algorithms().assign(self, key, value)
 
     __hash__ = None  # type: ignore[assignment]  # == compares elements
     __array_priority__ = 1000  # numpy arrays leave operators with an Array to it

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from . import arranging as _arranging
+from . import assigning as _assigning
 from . import extrema as _extrema
 from . import functions as _functions
 from . import linalg as _linalg
@@ -17,6 +18,7 @@ from . import selecting as _selecting
 from . import sorting as _sorting
 from . import standard as _standard
 from .arranging import *  # noqa: F403
+from .assigning import *  # noqa: F403
 from .elementwise import broadcast as broadcast
 from .extrema import *  # noqa: F403
 from .functions import *  # noqa: F403
@@ -32,6 +34,7 @@ from .standard import *  # noqa: F403
 __all__ = [
     "broadcast",
     *_arranging.__all__,
+    *_assigning.__all__,
     *_extrema.__all__,
     *_functions.__all__,
     *_linalg.__all__,
