@@ -306,3 +306,16 @@ def test_an_index_outside_of_a_threads_own_array_harms_nobody() -> None:
     mk.Kernel(source)(out, 8, ndrange=64)
     assert out.numpy()[0] == 28
     assert out.numpy()[1:].tolist() == [40.0] * 63
+
+
+@pytest.mark.parametrize(
+    ("macros", "message"),
+    [
+        ({"A B": 1}, "'A B' is not the name of a macro"),
+        ({"1A": 1}, "'1A' is not the name of a macro"),
+        ({"A": "x\ny"}, "macro 'A' is one line of text"),
+    ],
+)
+def test_macros_that_are_none(macros: dict[str, Any], message: str) -> None:
+    with pytest.raises(mk.ArgumentError, match=message):
+        mk.compile("kernel void k(device float* o) { o[0] = 1; }", options={"macros": macros})

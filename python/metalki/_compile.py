@@ -160,7 +160,7 @@ def check_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     if isinstance(folders, (str, bytes)) or not all(isinstance(f, (str, os.PathLike)) for f in folders):
         raise ArgumentError(f"compile: include_dirs is a list of folders, {folders!r} was given")
     return {
-        "macros": [(_name(k, "macros"), _macro(k, v)) for k, v in _mapping(given.get("macros"), "macros").items()],
+        "macros": [(_macro_name(k), _macro(k, v)) for k, v in _mapping(given.get("macros"), "macros").items()],
         "math_mode": mode,
         "language_version": version,
         "include_dirs": [os.fsdecode(folder) for folder in folders],
@@ -182,6 +182,13 @@ def _name(name: Any, what: str) -> str:
     return name
 
 
+def _macro_name(name: Any) -> str:
+    """An identifier, or one with parameters: "MIN(a, b)"."""
+    if not re.fullmatch(r"[A-Za-z_]\w*(\([\w\s,.]*\))?", _name(name, "macros"), re.ASCII):
+        raise ArgumentError(f"compile: {name!r} is not the name of a macro")
+    return str(name)
+
+
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ArgumentError(f"compile: header {name!r} is a str, {type(value).__name__} was given")
@@ -193,6 +200,8 @@ def _macro(name: Any, value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "1" if value else "0"
-    if isinstance(value, (int, float, str)):
+    if isinstance(value, (int, float, str)) and "\n" not in str(value):
         return str(value)
+    if isinstance(value, str):
+        raise ArgumentError(f"compile: macro {name!r} is one line of text, {value!r} was given")
     raise ArgumentError(f"compile: macro {name!r} is a str or a number, {type(value).__name__} was given")

@@ -85,9 +85,9 @@ std::string without_own_aliases(std::string message) {
     return message;
 }
 
-// metal::__swizzle<float4, float, 0, 1> is what v.xy is before an assignment.
+// __swizzle<float4, float, 0, 1> is what v.xy is before an assignment.
 std::string without_swizzles(std::string message) {
-    constexpr std::string_view known = "metal::__swizzle<";
+    constexpr std::string_view known = "__swizzle<";
     for (std::size_t at = message.find(known); at != std::string::npos; at = message.find(known, at + 1)) {
         const std::size_t end = message.find('>', message.find(", ", at));
         const std::size_t scalar = message.find(", ", at);
@@ -144,7 +144,9 @@ bool explains_candidate(const std::string& message) {
     bool says_why = message.find("not viable: ") != std::string::npos || message.find("ignored: ") != std::string::npos;
     bool about_copies = message.find("(the implicit ") != std::string::npos;
     return message.starts_with("candidate") && says_why && !about_copies && message.find("__") == std::string::npos &&
-           message.find("requirement '") == std::string::npos && message.find(", N>") == std::string::npos &&
+           message.find("requirement '") == std::string::npos && message.find("'constant void *'") == std::string::npos &&
+           message.find("could not match 'vec<") == std::string::npos &&
+           message.find("could not match 'packed_vec") == std::string::npos && message.find(", N>") == std::string::npos &&
            message.find("substitution failure") == std::string::npos && message.find("metal::") == std::string::npos;
 }
 
@@ -152,6 +154,10 @@ bool explains_candidate(const std::string& message) {
 
 std::string in_msl_terms(std::string message) {
     static const std::pair<const char*, const char*> terms[] = {
+        {"no matching function for call to '__metalki_is_defined'", "'is_function_constant_defined' takes a function constant"},
+        {"'annotate' attribute requires parameter 1 to be a constant expression",
+         "the argument of an attribute must be a constant expression"},
+        {"metal::__swizzle<", "__swizzle<"},
         {"__attribute__((opencl_global_device)) ", "device "},
         {"const __attribute__((opencl_global_host)) ", "constant "},
         {"__attribute__((opencl_global_host)) const ", "constant "},

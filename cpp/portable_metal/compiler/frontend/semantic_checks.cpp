@@ -29,6 +29,10 @@ public:
     bool VisitCallExpr(clang::CallExpr* call) {
         check_log_call(sema_, *call, checked_logs_);
         const auto* callee = call->getDirectCallee();
+        if (callee && callee->getIdentifier() && callee->getName() == "__metalki_is_defined" &&
+            !names_function_constant(*call->getArg(0))) {
+            report(call->getBeginLoc(), "'is_function_constant_defined' takes a function constant");
+        }
         bool becomes_loop =
             tail_calls_.count(call) > 0 && callee && current_ && callee->getCanonicalDecl() == current_->getCanonicalDecl();
         if (callee && is_kernel(*callee)) {
@@ -91,6 +95,15 @@ public:
         } finder;
         finder.TraverseStmt(const_cast<clang::Expr*>(value));
         return finder.found;
+    }
+
+    // The question arrives with the address of what it is about.
+    static bool names_function_constant(const clang::Expr& argument) {
+        const auto* address = llvm::dyn_cast<clang::UnaryOperator>(argument.IgnoreParenImpCasts());
+        const auto* name = address ? llvm::dyn_cast<clang::DeclRefExpr>(address->getSubExpr()->IgnoreParenImpCasts()) : nullptr;
+        return name && llvm::any_of(name->getDecl()->specific_attrs<clang::AnnotateAttr>(), [](const auto* attribute) {
+                   return attribute->getAnnotation() == "msl:function_constant";
+               });
     }
 
     // A device has no memory for variables that live longer than a thread.
