@@ -155,3 +155,42 @@ def test_what_sort_refuses() -> None:
         mk.sort(mk.array(3))
     with pytest.raises(np.exceptions.AxisError):
         mk.argsort(mk.zeros((2, 2)), axis=2)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "float32"])
+@pytest.mark.parametrize("kind", ["random", "equal", "few", "ascending", "descending", "extremes", "organ pipe"])
+@pytest.mark.parametrize("shape", [(1025,), (4999,), (70_000,), (3, 20_001), (40, 1500)])
+def test_long_rows_of_every_kind(dtype: str, kind: str, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(5)
+    n = int(np.prod(shape))
+    steps = np.arange(n)
+    numbers = {
+        "random": rng.integers(0, 2**31, n),
+        "equal": np.full(n, 77),
+        "few": rng.integers(0, 3, n),
+        "ascending": steps,
+        "descending": n - steps,
+        "extremes": rng.choice([0, 2**31 - 1], n),
+        "organ pipe": np.minimum(steps, n - steps),
+    }[kind]
+    host = numbers.astype(dtype).reshape(shape)
+    if kind == "extremes":
+        ends = [np.nan, np.inf, -np.inf, -0.0] if dtype == "float32" else [np.iinfo(dtype).min, np.iinfo(dtype).max]
+        host = rng.choice(np.array(ends, dtype), shape)
+    assert mk.sort(mk.array(host)).numpy().tobytes() == _sorted_bytes(host, False)
+    assert mk.sort(mk.array(host), descending=True).numpy().tobytes() == _sorted_bytes(host, True)
+
+
+def _sorted_bytes(host: np.ndarray, descending: bool) -> bytes:
+    """As the bits say: -0.0 is in front of 0.0."""
+    bits = host.view(np.uint32)
+    keys = bits ^ np.where(bits >> 31, 0xFFFFFFFF, 0x80000000).astype(np.uint32)
+    if host.dtype.kind != "f":
+        keys = bits if host.dtype.kind == "u" else bits ^ np.uint32(0x80000000)
+    elif host.dtype.kind == "f":
+        keys = np.where(np.isnan(host), np.uint32(0xFFFFFFFF), keys)
+    order = np.argsort(keys, axis=-1, kind="stable")
+    found = np.take_along_axis(host, order[..., ::-1] if descending else order, -1)
+    if host.dtype.kind == "f":
+        found = np.where(np.isnan(found), np.array(0x7FFFFFFF, np.uint32).view(np.float32), found)
+    return np.ascontiguousarray(found).tobytes()

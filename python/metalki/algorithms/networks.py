@@ -22,6 +22,12 @@ kernel void ki_rows(device ki_t* out, device const ki_t* x, constant ix& length,
                     uint row [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
     device const ki_t* from = x + (ix)row * length;
     device ki_t* to = out + (ix)row * length;
+    NETWORK
+}
+"""
+
+# From `length` keys at `from` to the elements at `to`.
+_NETWORK = """
     uint v[KI_REGISTERS];
     LOAD
     SMALL
@@ -34,7 +40,6 @@ kernel void ki_rows(device ki_t* out, device const ki_t* x, constant ix& length,
         WITHIN
     }
     STORE
-}
 """
 
 
@@ -48,8 +53,8 @@ def _within(step: int, registers: int, descends: Any) -> str:
     return " ".join(text)
 
 
-def source(registers: int) -> str:
-    """The kernel for rows of up to 32 * registers elements."""
+def body(registers: int, key: str) -> str:
+    """The statements that sort up to 32 * registers elements; `key` reads the one at `{at}`."""
     each = range(registers)
     small = []
     size = 2
@@ -73,7 +78,8 @@ def source(registers: int) -> str:
         step //= 2
     parts = {
         "LOAD": " ".join(
-            f"v[{i}] = (ix)({i * 32} + lane) < length ? ki_key(from[{i * 32} + lane]) : 0xFFFFFFFFu;" for i in each
+            f"v[{i}] = (ix)({i * 32} + lane) < length ? {key.format(at=f'{i * 32} + lane')} : 0xFFFFFFFFu;"
+            for i in each
         ),
         "SMALL": " ".join(small),
         "INVERT": " ".join(f"v[{i}] ^= change;" for i in each),
@@ -84,10 +90,14 @@ def source(registers: int) -> str:
             for i in each
         ),
     }
-    text = _SOURCE
+    text = _NETWORK
     for name, part in parts.items():
         text = text.replace(name, part)
-    return f"#define KI_REGISTERS {registers}u\n{text}"
+    return text
+
+
+def _source(registers: int) -> str:
+    return f"#define KI_REGISTERS {registers}u\n" + _SOURCE.replace("NETWORK", body(registers, "ki_key(from[{at}])"))
 
 
 def sorted_rows(x: Array, rows: int, length: int, keys: str, descending: bool) -> Array:
@@ -97,7 +107,7 @@ def sorted_rows(x: Array, rows: int, length: int, keys: str, descending: bool) -
         registers *= 2
     kernel: Kernel = c.cached(
         ("sort rows", x.dtype, descending, registers, x.size >= c.NARROW, x.device),
-        lambda: c.compiled(keys + source(registers), "ki_rows"),
+        lambda: c.compiled(keys + _source(registers), "ki_rows"),
     )
     out = c.result_like(x.shape, x.dtype, x)
     kernel(out, x, length, numworkgroups=rows, workgroupsize=32)

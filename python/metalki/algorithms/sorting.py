@@ -15,7 +15,7 @@ from .._array import Array
 from .._kernel import Kernel
 from ..errors import ArgumentError
 from . import _common as c
-from . import networks
+from . import networks, partitioning
 from .arranging import moveaxis
 
 __all__ = ["argsort", "sort"]
@@ -169,7 +169,10 @@ def _along(x: Any, axis: Any, index: bool, descending: bool, what: str) -> Array
         keys = _keys(value.dtype, False, descending, moved.size >= c.NARROW)
         result = networks.sorted_rows(moved, rows, length, keys, descending)
         return result if moved is value else moveaxis(result, -1, at)
-    result = _sorted_rows(moved, rows, length, index, descending).reshape(moved.shape)
+    if not index and partitioning.fits(moved):
+        result = partitioning.sorted_rows(moved, rows, length, _keys(value.dtype, False, descending, False), descending)
+    else:
+        result = _sorted_rows(moved, rows, length, index, descending).reshape(moved.shape)
     if moved is not value:
         result = moveaxis(result, -1, at)
     return result
