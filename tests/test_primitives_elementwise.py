@@ -303,3 +303,19 @@ def test_numbers_from_arrays() -> None:
         int(x)
     with pytest.raises(TypeError):
         [1][mk.array(1.0)]
+
+
+def test_limits_are_python_numbers_and_parts_of_real_numbers() -> None:
+    for dtype in (np.float16, np.float32):
+        ours, numpys = mk.finfo(dtype), np.finfo(dtype)
+        for name in ("bits", "eps", "max", "min", "smallest_normal", "tiny", "resolution"):
+            assert getattr(ours, name) == getattr(numpys, name)
+        assert type(ours.eps) is float
+        assert ours.dtype == dtype
+    assert mk.finfo(mk.bfloat16).eps == 2**-7
+    with pytest.raises(ValueError, match="not inexact"):
+        mk.finfo(np.int32)
+    x = mk.array(np.array([1.5, -2], np.float32))
+    assert mk.real(x) is x
+    assert mk.conj(x).tolist() == [1.5, -2]
+    assert mk.imag(x).tolist() == [0, 0]

@@ -369,3 +369,38 @@ def test_matrices_of_a_simdgroup(kind: str, transposed: str) -> None:
     mk.Kernel(HEAD + text)(out, mk.array(a), mk.array(b), n, k, out.shape[1], numworkgroups=n // 8, workgroupsize=32)
     want = a.astype(np.float32) @ b.astype(np.float32)
     assert np.array_equal(out.numpy(), want.T if transposed == "true" else want)
+
+
+@pytest.mark.parametrize("dtype", ["short", "uint", "float", "long"])
+@pytest.mark.parametrize("keeps", ["x[i] > 0", "x[i] <= 0", "lane % 3 == 1", "true", "false"])
+def test_lanes_that_store_side_by_side(dtype: str, keeps: str) -> None:
+    """A lane's place is its rank among those that store: the compiler may use one store for all lanes."""
+    kernel = mk.Kernel(f"""#include <metal_stdlib>
+    using namespace metal;
+    kernel void compact(device {dtype}* out, device const {dtype}* x, device uint* counts, constant uint& n,
+                        uint i [[thread_position_in_grid]], uint group [[threadgroup_position_in_grid]],
+                        uint lane [[thread_index_in_simdgroup]]) {{
+        const bool keep = i < n && ({keeps}), other = i < n && !keep;
+        const uint votes = (uint)(simd_vote::vote_t)simd_ballot(keep);
+        const uint rest = (uint)(simd_vote::vote_t)simd_ballot(other);
+        const uint below = (1u << lane) - 1;
+        device {dtype}* own = out + group * 32;
+        if (keep) own[popcount(votes & below)] = x[i];
+        if (other) (own + popcount(votes))[popcount(rest & below)] = x[i];
+        if (lane == 0) counts[group] = popcount(votes);
+    }}""")
+    numpy_type = {"short": np.int16, "uint": np.uint32, "float": np.float32, "long": np.int64}[dtype]
+    rng = np.random.default_rng(3)
+    for n in (1, 31, 32, 33, 1000):
+        host = rng.integers(-3 if dtype != "uint" else 0, 4, n).astype(numpy_type)
+        groups = -(-n // 32)
+        out, counts = mk.zeros(groups * 32, numpy_type), mk.zeros(groups, np.uint32)
+        kernel(out, mk.array(host), counts, n, numworkgroups=groups, workgroupsize=32)
+        lane = np.arange(n) % 32
+        kept = {"x[i] > 0": host > 0, "x[i] <= 0": host <= 0, "lane % 3 == 1": lane % 3 == 1}.get(keeps)
+        kept = np.full(n, keeps == "true") if kept is None else kept
+        for group in range(groups):
+            part = slice(group * 32, min(group * 32 + 32, n))
+            wanted = np.concatenate([host[part][kept[part]], host[part][~kept[part]]])
+            assert np.array_equal(out.numpy()[group * 32 :][: wanted.size], wanted)
+            assert counts.numpy()[group] == kept[part].sum()

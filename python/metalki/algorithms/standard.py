@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ __all__ = [
     "arange",
     "bool",
     "can_cast",
+    "conj",
     "diff",
     "e",
     "eye",
@@ -31,6 +32,7 @@ __all__ = [
     "from_dlpack",
     "full_like",
     "iinfo",
+    "imag",
     "inf",
     "int8",
     "int16",
@@ -43,6 +45,7 @@ __all__ = [
     "newaxis",
     "ones_like",
     "pi",
+    "real",
     "result_type",
     "std",
     "tril",
@@ -221,15 +224,47 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     return builtins.bool(own == _dtypes.normalize(kind, "isdtype"))
 
 
-def finfo(dtype: Any, /) -> Any:
-    """The limits of a float dtype (or an array's), as numpy has them."""
+class _FloatLimits(NamedTuple):
+    """What the standard's finfo has, as Python numbers, and numpy's names beside."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    tiny: float
+    resolution: float
+    dtype: np.dtype[Any]
+
+
+def finfo(dtype: Any, /) -> _FloatLimits:
+    """The limits of a float dtype (or an array's). Raises ArgumentError for dtypes that are no floats."""
     own = dtype.dtype if isinstance(dtype, Array) else _dtypes.normalize(dtype, "finfo")
+    if not c.is_float(own):
+        raise ArgumentError(f"data type {own} not inexact")
+    limits: Any = np.finfo
     if c.is_bfloat(own):
         import ml_dtypes
 
-        limits: Any = ml_dtypes.finfo
-        return limits(own)
-    return np.finfo(own)
+        limits = ml_dtypes.finfo
+    found = limits(own)
+    names = ("eps", "max", "min", "smallest_normal", "tiny", "resolution")
+    return _FloatLimits._make((own.itemsize * 8, *(float(getattr(found, name)) for name in names), own))
+
+
+def conj(x: Any, /) -> Array:
+    """The complex conjugate: a copy of `x`, since there are no complex dtypes."""
+    return c.as_operand(x, "conj").copy()
+
+
+def real(x: Any, /) -> Array:
+    """The real part: `x` itself, since there are no complex dtypes."""
+    return c.as_operand(x, "real")
+
+
+def imag(x: Any, /) -> Array:
+    """The imaginary part: zeros like `x`, since there are no complex dtypes."""
+    return _array.zeros_like(c.as_operand(x, "imag"))
 
 
 def iinfo(dtype: Any, /) -> Any:
