@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
 #include "cpu/executor.hpp"
 #include "cpu/message_log.hpp"
@@ -131,6 +132,8 @@ public:
         status.notify_all();
     }
 
+    using Clock = std::chrono::steady_clock;
+
     Reference<QueueState> queue;
     std::unique_ptr<CommandStorage> storage;
     const std::uint64_t serial;
@@ -146,6 +149,7 @@ public:
     Reference<LogStateState> log_state; // null: messages go to the standard streams
     cpu::MessageLog log;
     double start = 0, end = 0;
+    std::optional<Clock::time_point> time; // it is still, as nothing has happened since somebody looked
     int debug_groups = 0;
     Reference<StringState> label;
     std::unique_ptr<DeviceRun> device_run; // while a device has the buffer

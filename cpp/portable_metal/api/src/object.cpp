@@ -60,24 +60,18 @@ void ObjectState::release() const {
 }
 
 void* BlockStore::take(std::size_t size) {
-    {
-        std::lock_guard lock(mutex_);
-        if (first_) {
-            --count_;
-            return std::exchange(first_, first_->next);
-        }
+    if (const BriefLock lock(used_); lock && first_) {
+        --count_;
+        return std::exchange(first_, first_->next);
     }
     return ::operator new(size);
 }
 
 void BlockStore::give_back(void* block) noexcept {
-    {
-        std::lock_guard lock(mutex_);
-        if (count_ < most_) {
-            ++count_;
-            first_ = new (block) Block{first_};
-            return;
-        }
+    if (const BriefLock lock(used_); lock && count_ < most_) {
+        ++count_;
+        first_ = new (block) Block{first_};
+        return;
     }
     ::operator delete(block);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "Foundation/Foundation.hpp"
@@ -115,6 +116,30 @@ private:
     NS::AutoreleasePool* pool_;
 };
 
+// Held for a few instructions at a time, at half the cost of a mutex. Whoever does not get it soon goes without: its holder may
+// be a thread that a forked child does not have.
+class BriefLock {
+public:
+    explicit BriefLock(std::atomic_flag& flag) noexcept : flag_(flag) {
+        for (unsigned tries = 0; !held_ && tries < 1000; ++tries) {
+            if (tries > 0)
+                std::this_thread::yield();
+            held_ = !flag_.test_and_set(std::memory_order_acquire);
+        }
+    }
+    ~BriefLock() {
+        if (held_)
+            flag_.clear(std::memory_order_release);
+    }
+    BriefLock(const BriefLock&) = delete;
+    BriefLock& operator=(const BriefLock&) = delete;
+    explicit operator bool() const noexcept { return held_; }
+
+private:
+    std::atomic_flag& flag_;
+    bool held_ = false;
+};
+
 // Blocks of one size that wait for their next use. Never destroyed: objects may go while the process ends.
 class BlockStore {
 public:
@@ -126,7 +151,7 @@ private:
     struct Block {
         Block* next;
     };
-    std::mutex mutex_;
+    std::atomic_flag used_;
     Block* first_ = nullptr;
     std::size_t count_ = 0;
     const std::size_t most_; // more are freed

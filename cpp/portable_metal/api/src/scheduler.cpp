@@ -53,13 +53,17 @@ cpu::Executor& executor() {
 
 } // namespace
 
+using Clock = CommandBufferState::Clock;
+
 double seconds_now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+double seconds(Clock::time_point time) {
+    return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
 
 // What dispatches took when they last ran with the same arguments. Only a hint: entries may be lost.
 class DurationMemory {
@@ -125,10 +129,12 @@ void run_dispatch(CommandBufferState& buffer, const Command& command) {
         }
         dispatch.grid = {groups[0] * sizes[0], groups[1] * sizes[1], groups[2] * sizes[2]};
     }
-    const Clock::time_point start = Clock::now();
+    const Clock::time_point start = buffer.time ? *buffer.time : Clock::now();
     if (auto fault = executor().run(dispatch))
         buffer.fault = fault->message; // names the kernel
-    durations().remember(command, Clock::now() - start);
+    const Clock::time_point end = Clock::now();
+    durations().remember(command, end - start);
+    buffer.time = end;
 }
 
 // False when the queue now waits for an event.
@@ -136,8 +142,10 @@ bool run_command(CommandBufferState& buffer, const Command& command) {
     switch (command.kind) {
     case Command::Kind::signal: // also after a fault, so that nobody waits for ever
         command.event->signal(command.size);
+        buffer.time.reset();
         return true;
     case Command::Kind::wait: {
+        buffer.time.reset();
         QueueState& queue = *buffer.queue;
         if (!buffer.fault.empty() || command.event->value.load(std::memory_order_acquire) >= command.size)
             return true;
@@ -161,12 +169,15 @@ bool run_command(CommandBufferState& buffer, const Command& command) {
         buffer.fault = "dropped: the queue was cancelled before this ran";
     if (!buffer.fault.empty())
         return true;
+    if (command.kind != Command::Kind::copy && command.kind != Command::Kind::fill) {
+        run_dispatch(buffer, command);
+        return true;
+    }
     if (command.kind == Command::Kind::copy)
         copy_memory(command.destination, command.source, command.size);
-    else if (command.kind == Command::Kind::fill)
-        std::memset(command.destination, command.fill_value, command.size);
     else
-        run_dispatch(buffer, command);
+        std::memset(command.destination, command.fill_value, command.size);
+    buffer.time.reset();
     return true;
 }
 
@@ -174,9 +185,13 @@ void start(CommandBufferState& buffer) {
     if (buffer.scheduled)
         return;
     buffer.scheduled = true;
-    buffer.start = seconds_now();
+    buffer.time = Clock::now();
+    buffer.start = seconds(*buffer.time);
     buffer.set_status(MTL::CommandBufferStatusScheduled);
-    buffer.scheduled_handlers.for_each([&](const auto& handler) { call_handler(handler, buffer); });
+    buffer.scheduled_handlers.for_each([&](const auto& handler) {
+        call_handler(handler, buffer);
+        buffer.time.reset();
+    });
 }
 
 bool execute(CommandBufferState& buffer) {
@@ -206,7 +221,7 @@ MTL::CommandBufferError error_code(const std::string& message) {
 
 void set_result(CommandBufferState& buffer) {
     if (!buffer.queue->device_queue)
-        buffer.end = seconds_now();
+        buffer.end = buffer.time ? seconds(*buffer.time) : seconds_now();
     if (!buffer.fault.empty())
         buffer.error = make_error(MTL::CommandBufferErrorDomain, error_code(buffer.fault), buffer.fault);
     buffer.set_status(buffer.error ? MTL::CommandBufferStatusError : MTL::CommandBufferStatusCompleted);
