@@ -276,10 +276,11 @@ kernel void k(device Particle* particles, constant Particle& one, device const p
 TEST_CASE("text of a kernel") {
     const Kernel kernel = kernel_of("kernel void k(device float* a, uint i [[thread_position_in_grid]]) { a[i] *= 2; }");
     CHECK(has(kernel.disassemble("msl"), "kernel void k"));
-    CHECK(has(message_of<ArgumentError>([&] { kernel.disassemble("ptx"); }), "ptx", "msl"));
+    CHECK(has(message_of<ArgumentError>([&] { kernel.disassemble("poem"); }), "poem", "msl"));
     if (device().kind() == "cpu") {
         CHECK(has(kernel.disassemble("llvm"), "fmul"));
         CHECK(kernel.disassemble("asm").size() > 100);
+        CHECK(has(kernel.disassemble("ptx"), ".entry"));
     }
 }
 
