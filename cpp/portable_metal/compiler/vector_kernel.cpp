@@ -15,6 +15,7 @@
 
 #include "cache/disk_cache.hpp"
 #include "codegen/host_target.hpp"
+#include "codegen/lane_accesses.hpp"
 #include "codegen/optimize.hpp"
 #include "codegen/recursion.hpp"
 #include "codegen/runtime_names.hpp"
@@ -76,10 +77,11 @@ void keep_only(llvm::Module& module, const llvm::Function& entry) {
     }
 }
 
-// Beyond these the code generator takes seconds: parts of it are quadratic in the length of a block, and of the whole.
-constexpr std::size_t longest_scalar = 3000;
-constexpr std::size_t longest_block = 900;
-constexpr std::size_t longest_entry = 4500;
+// Beyond these the code generator takes more than a few seconds: parts of it are quadratic in the length of a block, and of the
+// whole.
+constexpr std::size_t longest_scalar = 8000;
+constexpr std::size_t longest_block = 13000;
+constexpr std::size_t longest_entry = 16000;
 
 void refuse_long_code(const llvm::Function& function, std::size_t limit, std::size_t block_limit) {
     std::size_t total = function.getInstructionCount();
@@ -107,8 +109,9 @@ llvm::Function& make_vector_entry(llvm::Function& scalar, const Geometry& geomet
             throw std::logic_error("the vectoriser made a damaged module: " + problems);
         }
     }
-    refuse_long_code(entry, 4 * longest_entry, 4 * longest_entry);
+    refuse_long_code(entry, 2 * longest_entry, 2 * longest_entry);
     optimize_vectors(module, machine);
+    lower_lane_accesses(entry, machine);
     refuse_long_code(entry, longest_entry, longest_block);
     return entry;
 }

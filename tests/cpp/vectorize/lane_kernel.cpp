@@ -255,6 +255,15 @@ Words run_threads(std::string_view text, const Launch& launch, Words out, Words 
     return arguments.out;
 }
 
+Words run_once(Kernel& kernel, Words out, Words in) {
+    compiler::LoadedObject code = load(kernel, "kernel");
+    Arguments arguments({}, std::move(out), std::move(in));
+    ThreadgroupContext context{};
+    context.arguments = arguments.table.data();
+    reinterpret_cast<void (*)(const ThreadgroupContext*)>(const_cast<void*>(code.entry))(&context);
+    return arguments.out;
+}
+
 std::string vector_code(std::string_view text, Geometry geometry, std::string_view declarations) {
     Kernel kernel(text, declarations);
     make_vectors(kernel, geometry);

@@ -82,6 +82,9 @@ Geometry table(bool full = true);
 Words run_vectors(std::string_view text, const Launch& launch, Words out, Words in, std::string_view declarations = "");
 Words run_threads(std::string_view text, const Launch& launch, Words out, Words in, std::string_view declarations = "");
 
+// What a kernel that asks for no position leaves in `out` when it runs as it is.
+Words run_once(Kernel& kernel, Words out, Words in);
+
 // IR of the vector code, tidied up.
 std::string vector_code(std::string_view text, Geometry geometry, std::string_view declarations = "");
 

@@ -54,8 +54,17 @@ bool can_share(const llvm::LoadInst& load, const Divergence& divergence, const l
     return shape.kind != Shape::Kind::unknown && !shape.is_uniform() && !divergence.interleaved_base(load.getPointerOperand());
 }
 
+// A vector of small numbers comes in words as well, unless the lanes' vectors lie side by side.
+bool is_worth_words(const LoadGroup& group, const Divergence& divergence, const llvm::DataLayout& layout) {
+    Shape shape = divergence.shape_of(group.leader->getPointerOperand());
+    auto bytes = static_cast<std::int64_t>(layout.getTypeStoreSize(group.leader->getType()).getFixedValue());
+    bool side_by_side = shape.has_scalar() && shape.offsets[1] - shape.offsets[0] == bytes;
+    return group.count > 1 && layout.getTypeSizeInBits(group.element) < 32 && !side_by_side;
+}
+
 // The stretches without gaps among loads that may be done together.
-void close(std::vector<Candidate>& open, std::vector<LoadGroup>& groups) {
+void close(std::vector<Candidate>& open, std::vector<LoadGroup>& groups, const Divergence& divergence,
+           const llvm::DataLayout& layout) {
     std::ranges::stable_sort(open, {}, &Candidate::offset);
     for (std::size_t first = 0; first < open.size();) {
         llvm::Type* element = open[first].load->getType()->getScalarType();
@@ -75,7 +84,7 @@ void close(std::vector<Candidate>& open, std::vector<LoadGroup>& groups) {
                                                open.begin() + static_cast<std::ptrdiff_t>(last) + 1, {}, &Candidate::order);
         group.leader = leader->load;
         group.start = open[first].offset - leader->offset;
-        if (group.loads.size() > 1) {
+        if (group.loads.size() > 1 || is_worth_words(group, divergence, layout)) {
             groups.push_back(std::move(group));
         }
         first = last + 1;
@@ -105,14 +114,14 @@ LoadGroups::LoadGroups(llvm::Function& kernel, const Divergence& divergence, llv
                     return write.first > others.front().order && llvm::isModSet(aliases.getModRefInfo(write.second, place));
                 });
                 if (stale) {
-                    close(others, groups_);
+                    close(others, groups_, divergence, layout);
                 }
                 auto bytes = static_cast<std::int64_t>(layout.getTypeStoreSize(load->getType()).getFixedValue());
                 others.push_back({load, address.constant, bytes, order});
             }
         }
         for (auto& [key, candidates] : open) {
-            close(candidates, groups_);
+            close(candidates, groups_, divergence, layout);
         }
     }
     for (std::size_t index = 0; index < groups_.size(); ++index) {
