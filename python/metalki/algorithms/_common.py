@@ -150,6 +150,8 @@ def check_scalar(value: Any, dtype: DType, what: str) -> Any:
             raise OverflowError(f"Python integer {value} out of bounds for {dtype.name}")
         return value
     if is_float(dtype):
+        if dtype is FLOAT32 and -1e38 < value < 1e38:
+            return float(value)  # the launch rounds it
         with np.errstate(over="ignore"):
             found = float(np.array(float(value), np.float64).astype(dtype))
         return found

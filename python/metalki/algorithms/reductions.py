@@ -32,6 +32,8 @@ DType = np.dtype[Any]
 _MOST_CHUNKS = 1024
 # Columns of a thread that reduces an axis which does not end the array.
 _COLUMNS = 8
+# Rows that a thread of a short axis follows at most.
+_FEW_ROWS = 64
 
 OPERATORS: dict[str, str] = {
     "+": "ki_add(a, b)",
@@ -119,6 +121,17 @@ kernel void ki_short(device ki_s* out, PARAMETERS, constant ki_a& identity, cons
     ki_a v = identity;
     for (ix i = 0; i < length; ++i) v = ki_op(v, KI_LOAD(first + i));
     out[row] = (ki_s)v;
+}
+"""
+
+_FEW = """
+// A thread for every column of a short axis.
+kernel void ki_few(device ki_s* out, PARAMETERS, constant ki_a& identity, constant ix& inner, constant ix& length,
+                   uint2 at [[thread_position_in_grid]]) {
+    ix i = (ix)at.y * length * inner + at.x;
+    ki_a v = identity;
+    for (ix r = 0; r < length; ++r, i += inner) v = ki_op(v, KI_LOAD(i));
+    out[(ix)at.y * inner + at.x] = (ki_s)v;
 }
 """
 
@@ -216,7 +229,7 @@ def source(
     text.append(f"inline ki_a ki_combined({element} a, {element} b) {{ return (ki_a)({_expression(op)}); }}\n")
     text.append("#define ki_op(a, b) ki_combined(a, b)\n")
     text.append(f"#define KI_ORDERED {int(user)}\n#define KI_COLUMNS {columns}\n")
-    body = {"rows": _ROWS, "short": _SHORT, "columns": _DOWN}[kind]
+    body = {"rows": _ROWS, "short": _SHORT, "few": _FEW, "columns": _DOWN}[kind]
     body = (
         body.replace("PARAMETERS", ", ".join(parameters)).replace("CALLED", ", ".join(called)).replace("NAMES", names)
     )
@@ -322,6 +335,9 @@ def _reduce_one(
         chunk = -(-length // chunks)
         chunk = -(-chunk // 32) * 32
         chunks = -(-length // chunk)
+    elif length <= _FEW_ROWS and inner >= 32 and inner < c.NARROW and outer < c.NARROW:
+        kernel = _kernel("few", op, what, fixed, last, _wide(outer * length * inner), 1, device)
+        return [_step(kernel, (inner, length), (inner, outer), None, outer * inner)]
     else:
         kind = "columns"
         if inner < 32 and not user and length >= 256:

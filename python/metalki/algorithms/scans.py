@@ -230,9 +230,9 @@ def _scan(
         short = _kernel(types, "short", False, wide, device=device)
         plan.steps.append(_Step(short, (out, x, nothing), (length, _EXCLUSIVE * exclusive), outer, None))
         return
-    kind = "down" if inner > 16 else "strips" if inner > 1 else "along"
+    kind = "down" if inner > 16 and length > 64 else "strips" if inner > 1 else "along"
     if kind == "strips":
-        chunks = max(1, min(-(-length // 32), 2048 // (inner * outer)))
+        chunks = 1 if length <= 64 else max(1, min(-(-length // 32), 2048 // (inner * outer)))
         chunk, blocks, unit = -(-length // chunks), 1, 1
     elif kind == "down":
         blocks = -(-inner // (32 * _COLUMNS))
