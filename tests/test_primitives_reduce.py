@@ -287,3 +287,19 @@ def test_an_array_without_axes_has_an_axis_0_where_numpy_sees_one(axis: Any) -> 
             found = ours().numpy()
             assert found.shape == wanted.shape
             assert (found == wanted).all()
+
+
+@pytest.mark.parametrize("op", ["min", "max", "+"])
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 2), (0, 1), None])
+def test_results_of_no_element_need_no_neutral_one(op: str, axis: Any) -> None:
+    host = np.zeros((3, 0, 2), np.int64)
+    reduced = {"min": np.min, "max": np.max, "+": np.sum}[op]
+    try:
+        wanted = reduced(host, axis=axis)
+    except ValueError:
+        with pytest.raises(ValueError, match="zero-size array to reduction operation"):
+            mk.reduce(op, mk.array(host), axis)
+        return
+    found = mk.reduce(op, mk.array(host), axis)
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    assert np.array_equal(found.numpy(), wanted)

@@ -445,6 +445,8 @@ def _checked_operator(op: Any, init: Any, what: str) -> None:
 
 def _empty(op: str, shape: tuple[int, ...], dtype: DType, init: Any, like: Array | None) -> Array:
     if init is None:
+        if op in ("min", "max") and 0 in shape:
+            return c.result_like(shape, dtype, like)  # nothing to reduce, and no result either
         if op in ("min", "max"):
             raise ArgumentError(f"zero-size array to reduction operation {_NAMES[op]} which has no identity")
         init = identity(op, dtype if dtype.kind != "b" else c.UINT32)

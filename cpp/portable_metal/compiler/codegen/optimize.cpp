@@ -23,6 +23,7 @@
 
 #include "codegen/analyses.hpp"
 #include "codegen/compaction.hpp"
+#include "codegen/half_comparisons.hpp"
 #include "codegen/long_blocks.hpp"
 #include "codegen/private_array_loops.hpp"
 
@@ -133,6 +134,9 @@ void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
         late.addPass(CompressScatters());
     }
     add_final_cleanup(late);
+    if (machine.getTargetTriple().isX86() && !machine.getMCSubtargetInfo()->checkFeatures("+avx512fp16")) {
+        late.addPass(WidenHalfComparisons());
+    }
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
     passes.run(module, analyses.modules);
     for (llvm::Function& function : module) {
