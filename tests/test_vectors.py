@@ -404,3 +404,30 @@ def test_lanes_that_store_side_by_side(dtype: str, keeps: str) -> None:
             wanted = np.concatenate([host[part][kept[part]], host[part][~kept[part]]])
             assert np.array_equal(out.numpy()[group * 32 :][: wanted.size], wanted)
             assert counts.numpy()[group] == kept[part].sum()
+
+
+@pytest.mark.parametrize("kind", ["float", "float4", "ushort", "uchar", "ulong"])
+@pytest.mark.parametrize("shape", [(1 << 22,), (4099, 1031), (33, 1027, 129)], ids=str)
+def test_launches_that_write_more_than_the_caches_hold(kind: str, shape: tuple[int, ...]) -> None:
+    """Rows that begin anywhere in a line of the cache; a buffer that is read as well is written as usual."""
+    scalar, parts = kind.rstrip("4"), 4 if kind[-1] == "4" else 1
+    types = {"float": np.float32, "ushort": np.uint16, "uchar": np.uint8, "ulong": np.uint64}
+    n = int(np.prod(shape))
+    a = np.arange(n * parts, dtype=np.uint32).astype(types[scalar]).reshape(n, parts)
+    first, second, third = mk.zeros((n, parts), types[scalar]), mk.zeros((n, parts), types[scalar]), mk.array(a)
+    mk.Kernel(
+        HEAD
+        + f"""kernel void k(device {kind}* first, device {kind}* second, device {kind}* third, device const {kind}* a,
+                            uint3 i [[thread_position_in_grid]], uint3 s [[threads_per_grid]]) {{
+            uint p = (i.z * s.y + i.y) * s.x + i.x; first[p] = a[p]; second[p] = a[p] + {kind}(1);
+            third[p] = third[p] + a[p]; }}"""
+    )(first, second, third, mk.array(a), ndrange=shape)
+    assert np.array_equal(first.numpy(), a)
+    assert np.array_equal(second.numpy(), a + types[scalar](1))
+    assert np.array_equal(third.numpy(), a + a)
+
+
+def test_large_launches_have_stores_past_the_caches() -> None:
+    head = "kernel void k(device float* o, device const float* a, uint i [[thread_position_in_grid]])"
+    assert "!nontemporal" in code(head + "{ o[i] = a[i]; }")
+    assert "!nontemporal" not in code(head + "{ o[i] += a[i]; }")

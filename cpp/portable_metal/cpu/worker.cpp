@@ -2,6 +2,7 @@
 #include "cpu/worker.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <new>
@@ -71,6 +72,8 @@ void Worker::work(Job& job, unsigned workers, const std::function<void(std::uint
         // Towards the end claims get smaller, so that all workers finish together.
         claim = std::clamp<std::uint64_t>((job.total - end) / (2 * workers), 1, claim);
     }
+    // What kernels stored past the caches is not ordered by what tells others that the launch is over.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     fibers_.trim();
     runner_.trim();
 }

@@ -66,6 +66,7 @@ struct Geometry {
     LaneLayout layout = LaneLayout::rows;
     unsigned width = 32; // columns: threads along x
     bool full = true;    // every lane of every SIMD-group exists
+    bool stream = false; // flat: stores go past the caches where that is possible
     bool operator==(const Geometry&) const = default;
 };
 

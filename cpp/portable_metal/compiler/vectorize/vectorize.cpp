@@ -12,6 +12,7 @@
 #include "vectorize/divergence.hpp"
 #include "vectorize/entries.hpp"
 #include "vectorize/load_groups.hpp"
+#include "vectorize/streaming.hpp"
 #include "vectorize/widener.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -77,7 +78,13 @@ llvm::Function& vectorize(llvm::Function& kernel, const Geometry& geometry, cons
         partial.full = false;
         llvm::Function& body = widen(kernel, geometry, machine);
         llvm::Function& rest = widen(kernel, partial, machine);
-        return make_row_entry(body, rest, name);
+        llvm::Function& rows = make_row_entry(body, rest, name);
+        if (!can_stream(kernel)) {
+            return rows;
+        }
+        Geometry streaming = geometry;
+        streaming.stream = true;
+        return make_streaming_entry(rows, widen(kernel, streaming, machine), rest, name);
     }
     llvm::Function& body = widen(kernel, geometry, machine);
     return demands_of(kernel).barriers ? make_barrier_entry(body, geometry, name) : make_group_entry(body, geometry, name);

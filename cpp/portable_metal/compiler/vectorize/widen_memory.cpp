@@ -3,6 +3,7 @@
 
 #include "llvm/Analysis/VectorUtils.h"
 
+#include "vectorize/streaming.hpp"
 #include "vectorize/widener.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -102,7 +103,7 @@ llvm::Value* Widener::load_pieces(const std::vector<Piece>& places, llvm::Type* 
 }
 
 bool Widener::store_pieces(const std::vector<Piece>& places, llvm::Value* value, unsigned count, std::int64_t bytes_on,
-                           llvm::Align align, Mask mask) {
+                           llvm::Align align, Mask mask, bool stream) {
     if (places.empty() || std::ranges::any_of(places, &Piece::same)) {
         return false;
     }
@@ -114,11 +115,40 @@ bool Widener::store_pieces(const std::vector<Piece>& places, llvm::Value* value,
         llvm::Value* part = part_of(value, piece);
         if (mask) {
             builder_.CreateMaskedStore(part, address, align, on);
+        } else if (stream && places.size() == 1) {
+            stream_store(part, address, align);
         } else {
             builder_.CreateAlignedStore(part, address, align);
         }
     }
     return true;
+}
+
+// Whole lines of the cache are written past it, if they are whole.
+void Widener::stream_store(llvm::Value* value, llvm::Value* address, llvm::Align align) {
+    std::uint64_t bytes = layout_.getTypeStoreSize(value->getType()).getFixedValue();
+    if (bytes % cache_line != 0) {
+        builder_.CreateAlignedStore(value, address, align);
+        return;
+    }
+    auto* number =
+        llvm::cast<llvm::Instruction>(builder_.Insert(new llvm::PtrToIntInst(address, builder_.getInt64Ty()), "streamed"));
+    auto* lane_bytes = llvm::ConstantAsMetadata::get(builder_.getInt64(bytes / lanes));
+    number->setMetadata(streamed_address, llvm::MDNode::get(context_, {lane_bytes}));
+    llvm::Value* whole = builder_.CreateICmpEQ(builder_.CreateAnd(number, cache_line - 1), builder_.getInt64(0));
+    auto* stream = llvm::BasicBlock::Create(context_, "stream", body_);
+    auto* ordinary = llvm::BasicBlock::Create(context_, "ordinary", body_);
+    auto* behind = llvm::BasicBlock::Create(context_, "behind", body_);
+    builder_.CreateCondBr(whole, stream, ordinary);
+    builder_.SetInsertPoint(stream);
+    llvm::StoreInst* past = builder_.CreateAlignedStore(value, address, llvm::Align(cache_line));
+    past->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                      llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(builder_.getInt32(1))}));
+    builder_.CreateBr(behind);
+    builder_.SetInsertPoint(ordinary);
+    builder_.CreateAlignedStore(value, address, align);
+    builder_.CreateBr(behind);
+    builder_.SetInsertPoint(behind);
 }
 
 llvm::Value* Widener::part_of(llvm::Value* whole, const Piece& piece) {
@@ -174,7 +204,8 @@ llvm::Value* Widener::nowhere(llvm::Type* type) {
     return memory;
 }
 
-void Widener::store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask) {
+void Widener::store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask,
+                          bool stream) {
     if (divergence_.shape_of(pointer).is_uniform()) {
         // All active lanes write to one place: the last one wins.
         llvm::Value* last = builder_.CreateExtractElement(value, last_active(mask));
@@ -182,7 +213,7 @@ void Widener::store_lanes(const llvm::Value* pointer, llvm::Value* value, std::i
         return;
     }
     llvm::Type* element = llvm::cast<llvm::FixedVectorType>(value->getType())->getElementType();
-    if (!store_pieces(pieces(pointer, bytes_of(element, layout_)), value, 1, bytes_on, align, mask)) {
+    if (!store_pieces(pieces(pointer, bytes_of(element, layout_)), value, 1, bytes_on, align, mask, stream)) {
         builder_.CreateMaskedScatter(value, addresses(pointer, bytes_on), align, mask ? mask : full_mask());
     }
 }
@@ -247,9 +278,10 @@ void Widener::emit_store(const llvm::StoreInst& store, Mask mask) {
         return;
     }
     llvm::Value* value = vector(store.getValueOperand());
+    bool stream = divergence_.geometry().stream && can_stream(store);
     auto* type = llvm::dyn_cast<llvm::FixedVectorType>(store.getValueOperand()->getType());
     if (!type) {
-        return store_lanes(pointer, value, 0, store.getAlign(), mask);
+        return store_lanes(pointer, value, 0, store.getAlign(), mask, stream);
     }
     llvm::Type* element = type->getElementType();
     unsigned count = type->getNumElements();
@@ -262,7 +294,7 @@ void Widener::emit_store(const llvm::StoreInst& store, Mask mask) {
     llvm::Align align = llvm::commonAlignment(store.getAlign(), static_cast<std::uint64_t>(size));
     if (!interleaved && !mask) {
         std::vector<Piece> places = pieces(pointer, size * count);
-        if (!places.empty() && store_pieces(places, interleave(value), count, 0, align, nullptr)) {
+        if (!places.empty() && store_pieces(places, interleave(value), count, 0, align, nullptr, stream)) {
             return;
         }
     }

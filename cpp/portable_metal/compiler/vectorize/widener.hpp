@@ -162,11 +162,13 @@ private:
     llvm::Value* load_pieces(const std::vector<Piece>& places, llvm::Type* element, unsigned count, std::int64_t bytes_on,
                              llvm::Align align, Mask mask);
     bool store_pieces(const std::vector<Piece>& places, llvm::Value* value, unsigned count, std::int64_t bytes_on,
-                      llvm::Align align, Mask mask);
+                      llvm::Align align, Mask mask, bool stream);
+    void stream_store(llvm::Value* value, llvm::Value* address, llvm::Align align);
     llvm::Value* part_of(llvm::Value* whole, const Piece& piece);
     llvm::Value* load_lanes(const llvm::Value* pointer, llvm::Type* element, std::int64_t bytes_on, llvm::Align align,
                             Mask mask);
-    void store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask);
+    void store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask,
+                     bool stream = false);
     llvm::Value* load_parts(const llvm::LoadInst& load, Mask mask);
     llvm::Value* nowhere(llvm::Type* type);
     llvm::Value* addresses(const llvm::Value* pointer, std::int64_t bytes_on);
