@@ -104,11 +104,8 @@ kernel void ki_rows(device ki_s* out, PARAMETERS, constant ki_a& identity, const
     }
     ki_a v = ki_op(ki_op(v0, v1), ki_op(v2, v3));
 #endif
-    v = ki_op(v, ki_shift_down(v, 1));
-    v = ki_op(v, ki_shift_down(v, 2));
-    v = ki_op(v, ki_shift_down(v, 4));
-    v = ki_op(v, ki_shift_down(v, 8));
-    v = ki_op(v, ki_shift_down(v, 16));
+    // In order, or the far lanes first: half of them need not go on.
+    for (ushort step = 1; step < 32; step *= 2) v = ki_op(v, ki_shift_down(v, KI_ORDERED ? step : 16 / step));
     if (lane == 0) out[(ix)group.y * groups.x + group.x] = (ki_s)v;
 }
 """
