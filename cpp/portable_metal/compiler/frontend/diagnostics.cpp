@@ -157,6 +157,9 @@ std::string in_msl_terms(std::string message) {
         {"no matching function for call to '__metalki_is_defined'", "'is_function_constant_defined' takes a function constant"},
         {"'annotate' attribute requires parameter 1 to be a constant expression",
          "the argument of an attribute must be a constant expression"},
+        {"'annotate' attribute", "this attribute"},
+        {"automatic variable qualified with an address space", "a variable of a function cannot be in this address space: it "
+                                                               "is the thread's own, or declared 'threadgroup' or 'constant'"},
         {"metal::__swizzle<", "__swizzle<"},
         {"__attribute__((opencl_global_device)) ", "device "},
         {"const __attribute__((opencl_global_host)) ", "constant "},

@@ -56,6 +56,9 @@ public:
     KernelTable table;
 
     bool shouldVisitTemplateInstantiations() const { return true; }
+    bool TraverseStmt(clang::Stmt*, DataRecursionQueue* = nullptr) {
+        return true;
+    } // what is looked for stands outside of functions
     bool VisitFunctionDecl(clang::FunctionDecl* function);
     bool VisitVarDecl(clang::VarDecl* variable);
     bool VisitRecordDecl(clang::RecordDecl* record);

@@ -164,7 +164,8 @@ std::size_t Rewriter::rewrite_address_space(std::size_t i) {
     bool is_parameter = scope().parentheses > 0;
     bool is_pointer_variable = i > 0 && in_[i - 1].is(tok::star) && is(i + 1, tok::identifier) &&
                                in_[i + 2].isOneOf(tok::semi, tok::equal, tok::l_square, tok::comma);
-    bool is_variable = variable_name_after(i) != none || is_pointer_variable;
+    bool is_type = in_[scope().statement].is(tok::kw_typedef);
+    bool is_variable = !is_type && (variable_name_after(i) != none || is_pointer_variable);
     if (space == "threadgroup" && !is_parameter && scope().kind != ScopeKind::class_ && is_variable) {
         append_attribute(out, "section", {string(threadgroup_section, at)}, at);
     }
