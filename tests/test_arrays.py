@@ -272,8 +272,11 @@ def test_repr_shows_contents() -> None:
 def test_truth_length_and_assignment() -> None:
     with pytest.raises(mk.ArgumentError):
         bool(mk.zeros(2))
+    x = mk.zeros(2)
+    x[0] = 1
+    assert x.tolist() == [1, 0]
     with pytest.raises(mk.ArgumentError):
-        mk.zeros(2)[0] = 1
+        x[[0, 1]] = 1
     with pytest.raises(TypeError):
         len(mk.zeros(()))
 
