@@ -240,6 +240,8 @@ mk.synchronize()""",
 def test_ctrl_c_stops_a_kernel_that_never_ends(name: str) -> None:
     launch = "spin(go, ndrange=1)\n" if name in ("synchronize", "device_synchronize", "numpy") else ""
     text = f"""
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 import numpy as np
 import metalki as mk
 spin = mk.Kernel({SPIN!r})

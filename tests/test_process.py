@@ -11,6 +11,8 @@ import threading
 import pytest
 
 START = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 import os, sys, threading, time
 import numpy as np
 import metalki as mk
