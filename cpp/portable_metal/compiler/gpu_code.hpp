@@ -41,6 +41,8 @@ struct GpuRequest {
     GpuTarget target;
     std::optional<Uint3> threadgroup; // code for threadgroups of this size only (.reqntid)
     bool folded = false;              // see the top of this file
+    bool whole = false; // only for grids that are a multiple of the threadgroup on each axis, launched in one piece
+    unsigned axes = 3;  // only for grids and threadgroups of a single thread on all but the first so many axes
     // By slot: size of a constant argument or sampler that is passed by value; 0 or missing: by address.
     std::vector<std::uint32_t> value_bytes;
 };

@@ -245,7 +245,7 @@ Specialization ParsedLibrary::optimized(KernelModule code, std::size_t kernel, b
     if (next == Next::gpu) {
         ptx::declare_matrix_products(module);
     }
-    define_behaviour(module, next == Next::gpu ? Alignment::as_declared : Alignment::of_elements);
+    define_behaviour(module, next == Next::gpu ? Alignment::of_elements_if_wide : Alignment::of_elements);
     protect_precise_functions(module);
     resolve_function_pointers(module);
     out.threadgroup_memory = place_threadgroup_variables(module);
@@ -369,7 +369,17 @@ GpuCode ParsedLibrary::compile_for_gpu(std::size_t kernel, std::span<const Const
 
 std::shared_ptr<const GpuCode> ParsedLibrary::gpu_code(std::string_view function, std::span<const ConstantValue> constants,
                                                        const GpuRequest& request) const {
-    return std::make_shared<const GpuCode>(compile_for_gpu(index_of(function), constants, request));
+    const std::size_t kernel = index_of(function);
+    const std::string key = gpu_key(kernel_key(content_key_, function, constants), request);
+    const DiskCache& cache = DiskCache::instance();
+    if (auto record = cache.load(key)) {
+        if (auto known = read_gpu_code(*record)) {
+            return std::make_shared<const GpuCode>(std::move(*known));
+        }
+    }
+    auto made = std::make_shared<const GpuCode>(compile_for_gpu(kernel, constants, request));
+    cache.store(key, write_gpu_code(*made));
+    return made;
 }
 
 std::string ParsedLibrary::disassemble(std::string_view function, std::span<const ConstantValue> constants,

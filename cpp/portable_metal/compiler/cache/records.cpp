@@ -295,4 +295,49 @@ std::optional<CompiledKernel> read_kernel(std::string_view record) {
     });
 }
 
+std::string gpu_key(const std::string& kernel_key, const GpuRequest& request) {
+    BinaryWriter out;
+    out.write(kernel_key);
+    out.write(request.target.architecture);
+    out.write(request.target.ptx_version);
+    out.write(request.target.libdevice);
+    const Uint3 size = request.threadgroup.value_or(Uint3{0, 0, 0});
+    for (std::uint32_t number : {size.x, size.y, size.z}) {
+        out.write(number);
+    }
+    out.write(request.folded);
+    out.write(request.whole);
+    out.write(request.axes);
+    out.write_list(request.value_bytes, [&](std::uint32_t bytes) { out.write(bytes); });
+    return content_hash(out.take());
+}
+
+std::string write_gpu_code(const GpuCode& code) {
+    BinaryWriter out;
+    write_function(out, code.function);
+    out.write(code.ptx);
+    out.write(code.entry);
+    out.write_list(code.parameter_offsets, [&](std::uint32_t offset) { out.write(offset); });
+    out.write(code.geometry_offset);
+    out.write(code.parameter_bytes);
+    out.write(static_cast<std::uint64_t>(code.static_threadgroup_memory));
+    out.write(code.prints);
+    return out.take();
+}
+
+std::optional<GpuCode> read_gpu_code(std::string_view record) {
+    return undamaged(record, [](BinaryReader& in) {
+        GpuCode code;
+        code.function = read_function(in);
+        code.ptx = in.read_string();
+        code.entry = in.read_string();
+        code.parameter_offsets = in.read_list([&] { return in.read<std::uint32_t>(); });
+        code.geometry_offset = in.read<std::uint32_t>();
+        code.parameter_bytes = in.read<std::uint32_t>();
+        code.static_threadgroup_memory = in.read<std::uint64_t>();
+        code.prints = in.read<bool>();
+        return code;
+    });
+}
+
 } // namespace metalki::compiler

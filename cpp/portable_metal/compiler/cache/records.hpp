@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/loader.hpp"
+#include "compiler/gpu_code.hpp"
 #include "frontend/parse.hpp"
 
 namespace metalki::compiler {
@@ -45,6 +46,10 @@ struct ConstantUse {
 };
 std::string write_constant_uses(const std::vector<ConstantUse>& uses);
 std::optional<std::vector<ConstantUse>> read_constant_uses(std::string_view record, std::size_t constants);
+
+std::string gpu_key(const std::string& kernel_key, const GpuRequest& request);
+std::string write_gpu_code(const GpuCode& code);
+std::optional<GpuCode> read_gpu_code(std::string_view record);
 
 std::string write_kernel(const CompiledKernel& kernel);
 std::optional<CompiledKernel> read_kernel(std::string_view record);

@@ -88,17 +88,30 @@ llvm::Align element_alignment(llvm::Type* type, const llvm::DataLayout& layout) 
         std::max<std::uint64_t>(1, llvm::PowerOf2Ceil(layout.getTypeStoreSize(type->getScalarType()).getFixedValue())));
 }
 
-void relax_alignment(llvm::Instruction& instruction, const llvm::DataLayout& layout) {
+// Of an access to a vector, or of a copy of which only the alignment tells what is copied: a vector of four, at most.
+llvm::Align relaxed(llvm::Align declared, llvm::Align of_element, Alignment alignment) {
+    constexpr std::uint64_t wide = 8;
+    return alignment == Alignment::of_elements_if_wide && declared.value() < wide ? declared : std::min(declared, of_element);
+}
+llvm::Align of_copied_elements(llvm::MaybeAlign declared, Alignment alignment) {
+    const llvm::Align known = declared.valueOrOne();
+    return alignment == Alignment::of_elements
+               ? llvm::Align(1)
+               : relaxed(known, llvm::Align(std::max<std::uint64_t>(1, known.value() / 4)), alignment);
+}
+
+void relax_alignment(llvm::Instruction& instruction, const llvm::DataLayout& layout, Alignment alignment) {
     if (auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction); load && load->getType()->isVectorTy()) {
-        load->setAlignment(std::min(load->getAlign(), element_alignment(load->getType(), layout)));
+        load->setAlignment(relaxed(load->getAlign(), element_alignment(load->getType(), layout), alignment));
     } else if (auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction);
                store && store->getValueOperand()->getType()->isVectorTy()) {
-        store->setAlignment(std::min(store->getAlign(), element_alignment(store->getValueOperand()->getType(), layout)));
+        store->setAlignment(
+            relaxed(store->getAlign(), element_alignment(store->getValueOperand()->getType(), layout), alignment));
     } else if (auto* copy = llvm::dyn_cast<llvm::MemTransferInst>(&instruction)) {
-        copy->setDestAlignment(llvm::Align(1));
-        copy->setSourceAlignment(llvm::Align(1));
+        copy->setDestAlignment(of_copied_elements(copy->getDestAlign(), alignment));
+        copy->setSourceAlignment(of_copied_elements(copy->getSourceAlign(), alignment));
     } else if (auto* fill = llvm::dyn_cast<llvm::MemSetInst>(&instruction)) {
-        fill->setDestAlignment(llvm::Align(1));
+        fill->setDestAlignment(of_copied_elements(fill->getDestAlign(), alignment));
     }
 }
 
@@ -137,9 +150,7 @@ void define_behaviour(llvm::Module& module, Alignment alignment) {
         std::vector<llvm::BinaryOperator*> divisions, shifts;
         std::vector<llvm::GetElementPtrInst*> addresses;
         for (llvm::Instruction& instruction : llvm::instructions(function)) {
-            if (alignment == Alignment::of_elements) {
-                relax_alignment(instruction, module.getDataLayout());
-            }
+            relax_alignment(instruction, module.getDataLayout(), alignment);
             if (auto* address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction); address && is_in_own_array(*address)) {
                 addresses.push_back(address);
             }

@@ -164,7 +164,9 @@ void lower_matrix_call(llvm::CallInst& call, llvm::FunctionCallee target, std::u
     call.eraseFromParent();
 }
 
-void refuse_calls_elsewhere(llvm::Module& module, llvm::Function& entry) {
+} // namespace
+
+void refuse_synchronization_elsewhere(llvm::Module& module, llvm::Function& entry) {
     for (const char* name : {runtime::barrier, runtime::simd, runtime::simd_mma}) {
         llvm::Function* function = module.getFunction(name);
         if (!function) {
@@ -181,10 +183,8 @@ void refuse_calls_elsewhere(llvm::Module& module, llvm::Function& entry) {
     }
 }
 
-} // namespace
-
 void number_synchronization_sites(llvm::Module& module, llvm::Function& entry) {
-    refuse_calls_elsewhere(module, entry);
+    refuse_synchronization_elsewhere(module, entry);
     llvm::DominatorTree dominators(entry);
     llvm::LoopInfo loops(dominators);
     // One latch a loop: lanes that `continue` have to meet the others at the end of the iteration, not to run ahead.

@@ -5,9 +5,11 @@
 
 namespace metalki::compiler {
 
+// Throws std::runtime_error when a barrier or a SIMD-group function is called outside of `entry`.
+void refuse_synchronization_elsewhere(llvm::Module& module, llvm::Function& entry);
+
 // After optimisation: replaces the calls of the standard headers by those of the executor (kernel_abi.hpp) with site numbers
 // that grow along the code, and adds meeting points at the ends of loop iterations that lanes may leave at different places.
-// Throws std::runtime_error when a call remains outside of `entry`.
 void number_synchronization_sites(llvm::Module& module, llvm::Function& entry);
 
 } // namespace metalki::compiler

@@ -67,7 +67,8 @@ void infer_address_spaces(llvm::Module& module, llvm::TargetMachine& machine) {
         functions.addPass(llvm::InferAddressSpacesPass());
         passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(functions)));
         passes.run(module, analyses.modules);
-        if (!mark_loaded_pointers(module, marked)) {
+        // The first round only finds out that the table of arguments is needed no more.
+        if (!mark_loaded_pointers(module, marked) && round > 0) {
             break;
         }
     }

@@ -90,9 +90,18 @@ private:
                     {instruction.getOperand(0), instruction.getOperand(1)});
         } else if (instruction.getOpcode() == llvm::Instruction::FDiv) {
             divide(instruction);
+        } else if (auto* fence = llvm::dyn_cast<llvm::FenceInst>(&instruction)) {
+            order_memory(*fence);
         } else if (auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction)) {
             resolve_call(*call);
         }
+    }
+
+    static void order_memory(llvm::FenceInst& fence) {
+        if (fence.getSyncScopeID() != llvm::SyncScope::SingleThread) {
+            WarpBuilder(&fence).call(llvm::Intrinsic::nvvm_membar_gl);
+        }
+        fence.eraseFromParent();
     }
 
     void resolve_call(llvm::CallInst& call) {
@@ -113,6 +122,9 @@ private:
             }
         }
         if (llvm::StringRef stem = stem_of(call); !stem.empty()) {
+            if (stem == "exp" && call.getType()->isFloatTy() && call.hasApproxFunc()) {
+                return replace(call, own("exp_approxf", call.getType(), {call.getType()}), {call.getArgOperand(0)});
+            }
             std::vector<llvm::Value*> arguments(call.arg_begin(), call.arg_end());
             widen_and_call(call, stem, arguments);
         }

@@ -43,6 +43,13 @@ bool is_constant(const Argument& argument) {
            (argument.kind == ArgumentKind::buffer && argument.constant_space);
 }
 
+// Textures and samplers are records that begin with a pointer or a word of 8 bytes.
+llvm::Align alignment(const Argument& argument) {
+    const bool is_buffer = argument.kind == ArgumentKind::buffer;
+    const std::size_t bytes = is_buffer ? argument.type.alignment : sizeof(void*);
+    return llvm::Align(llvm::isPowerOf2_64(bytes) ? bytes : 1);
+}
+
 class EntryMaker {
 public:
     EntryMaker(llvm::Function& thread, const std::string& name, const FunctionInfo& info, const GpuRequest& request)
@@ -100,7 +107,12 @@ private:
                 function_->addParamAttr(number, llvm::Attribute::getWithByValType(context_, content));
                 function_->addParamAttr(number, llvm::Attribute::getWithAlignment(context_, llvm::Align(value_alignment)));
                 by_value.push_back(number_metadata(number + 1));
-            } else if (is_constant(info_.arguments[slot])) {
+                continue;
+            }
+            if (info_.arguments[slot].kind != ArgumentKind::threadgroup) {
+                function_->addParamAttr(number, llvm::Attribute::getWithAlignment(context_, alignment(info_.arguments[slot])));
+            }
+            if (is_constant(info_.arguments[slot])) {
                 function_->addParamAttr(number, llvm::Attribute::NoAlias);
                 function_->addParamAttr(number, llvm::Attribute::ReadOnly);
             }
@@ -200,9 +212,9 @@ private:
              question ? std::vector<llvm::User*>(question->user_begin(), question->user_end()) : std::vector<llvm::User*>()) {
             auto* call = llvm::cast<llvm::CallInst>(user);
             if (call->getFunction() != function_) {
-                throw std::runtime_error("threadgroup memory, positions or SIMD-group functions in a function that cannot be "
-                                         "inlined into the kernel "
-                                         "(called through a pointer) are not supported");
+                throw std::runtime_error(
+                    "threadgroup memory, positions and SIMD-group functions are not supported in functions that call "
+                    "themselves or are called through a pointer");
             }
             call->replaceAllUsesWith(make(*call));
             call->eraseFromParent();

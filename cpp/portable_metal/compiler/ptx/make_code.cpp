@@ -5,16 +5,20 @@
 
 #include "llvm/IR/Verifier.h"
 #include "llvm/Transforms/IPO/GlobalDCE.h"
-#include "llvm/Transforms/IPO/Internalize.h"
+#include "llvm/Transforms/Scalar/InferAddressSpaces.h"
+#include "llvm/Transforms/Scalar/InferAlignment.h"
 
 #include "codegen/analyses.hpp"
 #include "codegen/loader.hpp"
 #include "codegen/runtime_names.hpp"
+#include "codegen/synchronization_sites.hpp"
 #include "ptx/address_spaces.hpp"
+#include "ptx/alignment.hpp"
 #include "ptx/device_functions.hpp"
 #include "ptx/entry.hpp"
 #include "ptx/simd_functions.hpp"
 #include "ptx/simd_matrices.hpp"
+#include "ptx/small_arrays.hpp"
 #include "ptx/target.hpp"
 #include "ptx/unroll.hpp"
 
@@ -51,7 +55,12 @@ void optimize_for_gpu(llvm::Module& module, llvm::TargetMachine& machine) {
     llvm::PassBuilder builder(&machine, tuning);
     machine.registerPassBuilderCallbacks(builder);
     Analyses analyses(builder);
-    builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, analyses.modules);
+    llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+    llvm::FunctionPassManager late;
+    late.addPass(llvm::InferAddressSpacesPass());
+    late.addPass(llvm::InferAlignmentPass());
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
+    passes.run(module, analyses.modules);
 }
 
 void keep_entry_only(llvm::Module& module, const llvm::Function& entry) {
@@ -81,6 +90,7 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     out.prints = is_called(module, runtime::rt_log);
     unroll_indexing_loops(module, machine);
     llvm::Function& thread_function = *module.getFunction(thread);
+    refuse_synchronization_elsewhere(module, thread_function);
     lower_simd_functions(thread_function, dialect.architecture);
     lower_simd_matrices(thread_function, dialect.architecture);
     Entry entry = make_entry(thread_function, out.entry, function, static_threadgroup_memory, request);
@@ -92,9 +102,15 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     if (std::getenv("METALKI_VERIFY") && llvm::verifyModule(module, &llvm::errs())) {
         throw std::runtime_error("the code made for the GPU is damaged");
     }
+    widen_copies(module);
+    spread_small_arrays(module);
+    spread_vector_indices(module);
     infer_address_spaces(module, machine);
+    unroll_open_loops(module, machine);
     optimize_for_gpu(module, machine);
     refuse_initialisers(module, function);
+    spread_vector_indices(module);
+    guard_alignment(module);
     const ObjectCode text = emit(module, machine, llvm::CodeGenFileType::AssemblyFile);
     out.ptx.assign(text.begin(), text.end());
     return out;

@@ -199,7 +199,7 @@ Pair MatrixFragments::of_vector_phi(llvm::PHINode& phi) {
 
 void MatrixFragments::set_result(llvm::CallInst& call, const Pair& fragment) {
     vectors_[&call] = fragment;
-    calls_.push_back(&call);
+    results_.emplace_back(&call, fragment);
 }
 
 // What comes in may be a phi itself, and add to the list.
@@ -250,10 +250,14 @@ void MatrixFragments::replace_other_uses(llvm::Value& old, const Pair& fragment,
 
 void MatrixFragments::finish() {
     fill_phis();
-    for (llvm::CallInst* call : calls_) {
-        for (llvm::Use& argument : call->args()) {
-            llvm::Value* value = argument.get();
-            argument.set(llvm::PoisonValue::get(value->getType()));
+    const auto call_of = [](const llvm::WeakVH& handle) {
+        return llvm::cast_or_null<llvm::CallInst>(static_cast<llvm::Value*>(handle));
+    };
+    for (const auto& [handle, fragment] : results_) {
+        llvm::CallInst* call = call_of(handle);
+        for (unsigned i = 0; call && i < call->arg_size(); ++i) {
+            llvm::Value* value = call->getArgOperand(i);
+            call->setArgOperand(i, llvm::PoisonValue::get(value->getType()));
             llvm::RecursivelyDeleteTriviallyDeadInstructions(value);
         }
     }
@@ -278,9 +282,11 @@ void MatrixFragments::finish() {
             }
         }
     }
-    for (llvm::CallInst* call : calls_) {
-        replace_other_uses(*call, vectors_[call], -1);
-        call->eraseFromParent();
+    for (const auto& [handle, fragment] : results_) {
+        if (llvm::CallInst* call = call_of(handle)) {
+            replace_other_uses(*call, fragment, -1);
+            call->eraseFromParent();
+        }
     }
 }
 

@@ -64,7 +64,7 @@ private:
     };
     std::vector<Converted> phis_;
     std::size_t filled_ = 0;
-    std::vector<llvm::CallInst*> calls_;
+    std::vector<std::pair<llvm::WeakVH, Pair>> results_; // of the old calls
 };
 
 } // namespace metalki::compiler::ptx

@@ -14,20 +14,16 @@ constexpr std::array<llvm::Intrinsic::ID, 3> group_registers{llvm::Intrinsic::nv
 } // namespace
 
 ThreadPlace::ThreadPlace(WarpBuilder& builder, const Geometry& geometry, const GpuRequest& request, bool counts_lanes)
-    : builder_(builder), geometry_(geometry) {
+    : builder_(builder), geometry_(geometry), is_whole_(request.whole) {
     if (request.threadgroup) {
         const Uint3& size = *request.threadgroup;
         geometry_.threads_per_threadgroup = {builder.getInt32(size.x), builder.getInt32(size.y), builder.getInt32(size.z)};
     }
+    find_group(request);
     Triple thread{};
     for (unsigned axis = 0; axis < 3; ++axis) {
-        llvm::Value* full = geometry_.threads_per_threadgroup[axis];
-        group_[axis] = builder.CreateAdd(builder.call(group_registers[axis]), geometry_.threadgroup_base[axis]);
-        origin_[axis] = builder.CreateMul(group_[axis], full);
-        const bool is_flat = llvm::isa<llvm::ConstantInt>(full) && llvm::cast<llvm::ConstantInt>(full)->isOne();
-        llvm::Value* left = builder.CreateSub(geometry_.threads_per_grid[axis], origin_[axis]);
-        size_[axis] = is_flat ? full : builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, full, left);
-        thread[axis] = is_flat && !request.folded ? builder.getInt32(0) : builder.call(thread_registers[axis]);
+        const bool is_single = is_one(size_[axis]) && !request.folded;
+        thread[axis] = is_single ? builder.getInt32(0) : builder.call(thread_registers[axis]);
     }
     if (request.folded) {
         place_folded(thread[0]);
@@ -38,11 +34,39 @@ ThreadPlace::ThreadPlace(WarpBuilder& builder, const Geometry& geometry, const G
     }
 }
 
+bool ThreadPlace::is_one(const llvm::Value* number) {
+    const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(number);
+    return constant && constant->isOne();
+}
+
+// Where the threadgroup is, and how large.
+void ThreadPlace::find_group(const GpuRequest& request) {
+    for (unsigned axis = 0; axis < 3; ++axis) {
+        if (axis >= request.axes) {
+            geometry_.threads_per_grid[axis] = geometry_.threads_per_threadgroup[axis] = builder_.getInt32(1);
+            geometry_.threadgroups_per_grid[axis] = size_[axis] = builder_.getInt32(1);
+            group_[axis] = origin_[axis] = builder_.getInt32(0);
+            continue;
+        }
+        llvm::Value* full = geometry_.threads_per_threadgroup[axis];
+        group_[axis] = builder_.call(group_registers[axis]);
+        if (!is_whole_) {
+            group_[axis] = builder_.CreateAdd(group_[axis], geometry_.threadgroup_base[axis]);
+        }
+        origin_[axis] = builder_.CreateMul(group_[axis], full);
+        llvm::Value* left = builder_.CreateSub(geometry_.threads_per_grid[axis], origin_[axis]);
+        size_[axis] = is_whole_ || is_one(full) ? full : builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, full, left);
+    }
+}
+
 llvm::BasicBlock* ThreadPlace::new_block(const char* name) {
     return llvm::BasicBlock::Create(builder_.getContext(), name, builder_.GetInsertBlock()->getParent());
 }
 
 void ThreadPlace::leave_unless(llvm::Value* inside) {
+    if (is_whole_) {
+        return;
+    }
     llvm::BasicBlock* outside = new_block("outside");
     llvm::BasicBlock* next = new_block("inside");
     builder_.CreateCondBr(inside, next, outside);
@@ -68,7 +92,9 @@ Triple ThreadPlace::unfolded(llvm::Value* index) {
 void ThreadPlace::place_by_hardware(const Triple& thread) {
     llvm::Value* inside = builder_.getTrue();
     for (unsigned axis = 0; axis < 3; ++axis) {
-        inside = builder_.CreateAnd(inside, builder_.CreateICmpULT(thread[axis], size_[axis]));
+        if (!is_one(size_[axis])) {
+            inside = builder_.CreateAnd(inside, builder_.CreateICmpULT(thread[axis], size_[axis]));
+        }
     }
     leave_unless(inside);
     position_ = thread;
@@ -82,7 +108,7 @@ void ThreadPlace::place_without_gaps(const Triple& thread) {
     index_ = linear(thread, full);
     leave_unless(builder_.CreateICmpULT(index_, volume(size_)));
     const bool is_row = llvm::isa<llvm::ConstantInt>(thread[1]) && llvm::isa<llvm::ConstantInt>(thread[2]);
-    if (is_row) {
+    if (is_row || is_whole_) {
         position_ = thread;
         return;
     }

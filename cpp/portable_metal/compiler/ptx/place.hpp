@@ -36,11 +36,14 @@ private:
     void place_by_hardware(const Triple& thread);
     void place_without_gaps(const Triple& thread);
     void place_folded(llvm::Value* thread);
+    static bool is_one(const llvm::Value* number);
+    void find_group(const GpuRequest& request);
     void leave_unless(llvm::Value* inside);
     llvm::BasicBlock* new_block(const char* name);
 
     WarpBuilder& builder_;
     Geometry geometry_;
+    bool is_whole_;
     Triple group_{}, origin_{}, size_{}, position_{};
     llvm::Value* index_ = nullptr;
 };

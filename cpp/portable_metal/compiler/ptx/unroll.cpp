@@ -3,8 +3,10 @@
 
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ScalarEvolution.h"
+#include "llvm/Analysis/ScalarEvolutionExpressions.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Instructions.h"
+#include "llvm/IR/PatternMatch.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/ADCE.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
@@ -62,7 +64,104 @@ struct MarkIndexingLoops : llvm::PassInfoMixin<MarkIndexingLoops> {
     }
 };
 
+constexpr std::size_t short_loop = 40;
+
+// Short, and without access to memory or other threads.
+bool only_calculates(const llvm::Loop& loop) {
+    std::size_t size = 0;
+    for (const llvm::BasicBlock* block : loop.blocks()) {
+        size += block->size();
+        for (const llvm::Instruction& instruction : *block) {
+            const auto* call = llvm::dyn_cast<llvm::CallBase>(&instruction);
+            if (instruction.mayReadOrWriteMemory() || (call && call->isConvergent())) {
+                return false;
+            }
+        }
+    }
+    return loop.isInnermost() && size <= short_loop;
+}
+
+bool counts(const llvm::Value* condition, const llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
+    const auto* comparison = llvm::dyn_cast<llvm::ICmpInst>(condition);
+    return comparison && llvm::any_of(comparison->operands(), [&](llvm::Value* operand) {
+               const auto* steps = llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(operand));
+               return steps && steps->getLoop() == &loop;
+           });
+}
+
+// "Go on while it counts and something holds": two tests one after the other, so that of several rounds in a row only the last
+// has to count.
+bool split_condition(llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
+    llvm::BasicBlock* latch = loop.getLoopLatch();
+    auto* branch = latch ? llvm::dyn_cast<llvm::BranchInst>(latch->getTerminator()) : nullptr;
+    llvm::Value *first = nullptr, *second = nullptr;
+    if (!branch || !branch->isConditional() || branch->getSuccessor(0) != loop.getHeader() ||
+        !llvm::PatternMatch::match(
+            branch->getCondition(),
+            llvm::PatternMatch::m_LogicalAnd(llvm::PatternMatch::m_Value(first), llvm::PatternMatch::m_Value(second)))) {
+        return false;
+    }
+    if (counts(second, loop, evolution)) {
+        std::swap(first, second);
+    }
+    if (!counts(first, loop, evolution)) {
+        return false;
+    }
+    llvm::BasicBlock* exit = branch->getSuccessor(1);
+    llvm::BasicBlock* counting =
+        llvm::BasicBlock::Create(latch->getContext(), "counts", latch->getParent(), latch->getNextNode());
+    llvm::BranchInst::Create(loop.getHeader(), exit, first, counting);
+    branch->setSuccessor(0, counting);
+    branch->setCondition(new llvm::FreezeInst(second, "", branch->getIterator())); // it may have meant nothing by now
+    for (llvm::PHINode& phi : loop.getHeader()->phis()) {
+        phi.replaceIncomingBlockWith(latch, counting);
+    }
+    for (llvm::PHINode& phi : exit->phis()) {
+        phi.addIncoming(phi.getIncomingValueForBlock(latch), counting);
+    }
+    return true;
+}
+
+struct SplitConditions : llvm::PassInfoMixin<SplitConditions> {
+    llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+        auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+        auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
+        bool changed = false;
+        for (llvm::Loop* loop : loops.getLoopsInPreorder()) {
+            changed |= only_calculates(*loop) && split_condition(*loop, evolution);
+        }
+        return changed ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
+    }
+};
+
+struct MarkOpenLoops : llvm::PassInfoMixin<MarkOpenLoops> {
+    llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager&, llvm::LoopStandardAnalysisResults& analyses,
+                                llvm::LPMUpdater&) {
+        if (only_calculates(loop) && !llvm::findOptionMDForLoop(&loop, "llvm.loop.unroll.disable") &&
+            llvm::isa<llvm::SCEVCouldNotCompute>(analyses.SE.getBackedgeTakenCount(&loop))) {
+            llvm::BasicBlock* latch = loop.getLoopLatch();
+            const unsigned count = latch && loop.isLoopExiting(latch) ? analyses.SE.getSmallConstantTripCount(&loop, latch) : 0;
+            llvm::addStringMetadataToLoop(&loop, "llvm.loop.unroll.count", count > 0 && count % 8 == 0 ? 8 : 4);
+        }
+        return llvm::PreservedAnalyses::all();
+    }
+};
+
 } // namespace
+
+void unroll_open_loops(llvm::Module& module, llvm::TargetMachine& machine) {
+    llvm::PassBuilder builder(&machine);
+    Analyses analyses(builder);
+    llvm::LoopPassManager rotation, marks;
+    rotation.addPass(llvm::LoopRotatePass());
+    marks.addPass(MarkOpenLoops());
+    llvm::FunctionPassManager functions;
+    functions.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(rotation), /*UseMemorySSA=*/false));
+    functions.addPass(SplitConditions());
+    functions.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(marks), /*UseMemorySSA=*/false));
+    functions.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(3, /*OnlyWhenForced=*/true)));
+    llvm::createModuleToFunctionPassAdaptor(std::move(functions)).run(module, analyses.modules);
+}
 
 void unroll_indexing_loops(llvm::Module& module, llvm::TargetMachine& machine) {
     llvm::PassBuilder builder(&machine);

@@ -1,4 +1,4 @@
-// Loops that step through a small array of a thread's own.
+// Loops that are worth more code than the optimiser would give them.
 #pragma once
 
 #include "llvm/IR/Module.h"
@@ -6,8 +6,11 @@
 
 namespace metalki::compiler::ptx {
 
-// Unrolls them whole, so that the array's elements become values: memory of a thread's own is slow on a GPU, because it is
-// device memory.
+// Unrolls loops that step through a small array of a thread's own whole, so that the array's elements become values: memory of
+// a thread's own is slow on a GPU, because it is device memory.
 void unroll_indexing_loops(llvm::Module& module, llvm::TargetMachine& machine);
+
+// Has short loops that only calculate, and of which nobody knows how often they run, made four times as long by the optimiser.
+void unroll_open_loops(llvm::Module& module, llvm::TargetMachine& machine);
 
 } // namespace metalki::compiler::ptx
