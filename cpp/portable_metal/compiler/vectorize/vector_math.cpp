@@ -29,7 +29,6 @@ constexpr std::array functions{
     Function{"logf", 1, llvm::Intrinsic::log},
     Function{"log2f", 1, llvm::Intrinsic::log2},
     Function{"log10f", 1, llvm::Intrinsic::log10},
-    Function{"powf", 2, llvm::Intrinsic::pow},
     Function{"asinf", 1, llvm::Intrinsic::asin},
     Function{"acosf", 1, llvm::Intrinsic::acos},
     Function{"atanf", 1, llvm::Intrinsic::atan},

@@ -129,6 +129,10 @@ void Widener::emit_call(const llvm::CallInst& call, Mask mask) {
     if (!call.getType()->isVoidTy() && divergence_.shape_of(&call).is_uniform()) {
         return define(call, clone_scalar(call, true));
     }
+    bool power = intrinsic ? intrinsic->getIntrinsicID() == llvm::Intrinsic::pow : name == "powf";
+    if (power && call.getType()->isFloatTy()) {
+        return define(call, emit_power(vector(call.getArgOperand(0)), vector(call.getArgOperand(1))));
+    }
     if (const VectorFunction* function =
             intrinsic ? mathematics_.find(intrinsic->getIntrinsicID()) : mathematics_.find(name.str());
         function && call.getType()->isFloatTy()) {

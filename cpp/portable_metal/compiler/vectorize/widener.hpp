@@ -200,6 +200,7 @@ private:
     void emit_call(const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_intrinsic(const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_call_in_parts(const llvm::CallInst& call);
+    llvm::Value* emit_power(llvm::Value* x, llvm::Value* y); // widen_power.cpp
     llvm::Value* emit_vector_function(const VectorFunction& function, const llvm::CallInst& call);
     llvm::Value* input(unsigned which);
     llvm::Value* load_context(llvm::Type* type, std::size_t offset);
