@@ -1,0 +1,95 @@
+// Addresses and memory: rows whose distance is known at run time only, places close together, stores past the caches.
+#include <doctest/doctest.h>
+
+#include "lane_kernel.hpp"
+
+using namespace vectorize_test;
+
+namespace {
+
+// Stores in[%at] + in[%at + 1] of each lane of one SIMD-group.
+std::string sums_at(std::string_view lines) {
+    return std::string(lines) + R"(
+  %wide = zext i32 %at to i64
+  %place = getelementptr i32, ptr %in, i64 %wide
+  %beside = getelementptr i32, ptr %place, i64 1
+  %a = load i32, ptr %place
+  %b = load i32, ptr %beside
+  %r = add i32 %a, %b
+  %li = zext i32 %lane to i64
+  %mine = getelementptr i32, ptr %out, i64 %li
+  store i32 %r, ptr %mine
+  ret void
+)";
+}
+
+constexpr std::string_view row_of_eight = "  %row = lshr i32 %lane, 2\n  %start = mul i32 %row, %n\n"
+                                          "  %column = and i32 %lane, 3\n  %even = shl i32 %column, 1\n"
+                                          "  %at = add i32 %start, %even\n";
+constexpr std::string_view backwards = "  %at = sub i32 31, %lane\n";
+constexpr std::string_view neighbours = "  %at = xor i32 %lane, 3\n";
+constexpr std::string_view every_row = "  %at = mul i32 %lane, %n\n";
+
+Words numbered(std::size_t count) {
+    Words out(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        out[i] = static_cast<std::uint32_t>(i * i + 3);
+    }
+    return out;
+}
+
+} // namespace
+
+TEST_CASE("a lane's row times a number known at run time: one scalar for each row") {
+    Kernel kernel(sums_at(row_of_eight));
+    Analysed analysed(kernel, rows());
+    Shape start = analysed.shape(kernel.value("start"));
+    REQUIRE(start.is_parts());
+    CHECK(start.partition.count == 8);
+    CHECK(start.partition.part[31] == 7);
+    Shape at = analysed.shape(kernel.value("at"));
+    REQUIRE(at.is_parts());
+    CHECK(at.offsets[5] == 2);
+    Kernel wide(sums_at(every_row));
+    CHECK(Analysed(wide, rows()).shape(wide.value("at")).is_varying());
+}
+
+TEST_CASE("numbers that differ only in bits the other side does not have compare alike in all lanes") {
+    for (auto [lines, alike] :
+         {std::pair{"%v = icmp ult i32 %index, 64", true}, std::pair{"%v = icmp sge i32 %index, 96", true},
+          std::pair{"%v = icmp ugt i32 64, %index", true}, std::pair{"%v = icmp ult i32 %index, 65", false},
+          std::pair{"%v = icmp ugt i32 %index, 64", false}, std::pair{"%v = icmp ult i32 %index, %n", false}}) {
+        Kernel kernel(std::string("  ") + lines + "\n  %s = zext i1 %v to i32\n  store i32 %s, ptr %out\n  ret void\n");
+        CAPTURE(lines);
+        CHECK(Analysed(kernel, rows()).shape(kernel.value("v")).is_uniform() == alike);
+    }
+}
+
+TEST_CASE("places close together are read as a whole, others are gathered") {
+    for (std::string_view lines : {row_of_eight, backwards, neighbours}) {
+        CHECK(vector_code(sums_at(lines), rows()).find("call <32 x i32> @llvm.masked.gather") == std::string::npos);
+    }
+    CHECK(vector_code(sums_at(every_row), rows()).find("call <32 x i32> @llvm.masked.gather") != std::string::npos);
+}
+
+TEST_CASE("what is read is what each thread reads by itself") {
+    for (std::string_view lines : {row_of_eight, backwards, neighbours, every_row}) {
+        for (std::uint32_t distance : {0u, 1u, 8u, 13u, 100u}) {
+            Launch launch{.geometry = rows(), .number = distance};
+            CAPTURE(lines);
+            CAPTURE(distance);
+            CHECK(run_vectors(sums_at(lines), launch, Words(32), numbered(4000)) ==
+                  run_threads(sums_at(lines), launch, Words(32), numbered(4000)));
+        }
+    }
+}
+
+TEST_CASE("stores past the caches: short kernels without branches, buffers that are not read") {
+    auto text = [](std::string_view from) {
+        return "  %i = zext i32 %x to i64\n  %from = getelementptr i32, ptr " + std::string(from) +
+               ", i64 %i\n  %v = load i32, ptr %from\n  %to = getelementptr i32, ptr %out, i64 %i\n"
+               "  store i32 %v, ptr %to\n  ret void\n";
+    };
+    CHECK(vector_code(text("%in"), flat()).find("!nontemporal") != std::string::npos);
+    CHECK(vector_code(text("%out"), flat()).find("!nontemporal") == std::string::npos);
+}
