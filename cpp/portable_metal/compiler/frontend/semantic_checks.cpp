@@ -350,13 +350,14 @@ public:
         }
     }
 
+    // Metal has no recursion, but its compiler lets widely used headers pass that have some.
     void report_recursion() {
+        const clang::SourceManager& sources = sema_.getSourceManager();
         for (const auto& [function, callees] : calls_) {
             std::set<const clang::FunctionDecl*> visited;
             for (const auto& [callee, at] : callees) {
-                if (reaches(callee, function, visited)) {
-                    report(at, "recursion needs Metal 3.2: '%0' calls itself; the language version is %1")
-                        << function->getNameAsString() << version_text(language_version_);
+                if (sources.isInMainFile(sources.getExpansionLoc(at)) && reaches(callee, function, visited)) {
+                    report(at, "recursion is not supported in Metal: '%0' calls itself") << function->getNameAsString();
                     return;
                 }
             }
@@ -472,9 +473,7 @@ void check_msl_rules(clang::Sema& sema, const std::vector<clang::Decl*>& declara
     for (clang::Decl* declaration : declarations) {
         checker.TraverseDecl(declaration);
     }
-    if (language_version < metal_3_2) {
-        checker.report_recursion();
-    }
+    checker.report_recursion();
     checker.report_undefined();
 }
 
