@@ -213,8 +213,8 @@ private:
             auto* call = llvm::cast<llvm::CallInst>(user);
             if (call->getFunction() != function_) {
                 throw std::runtime_error(
-                    "threadgroup memory, positions and SIMD-group functions are not supported in functions that call "
-                    "themselves or are called through a pointer");
+                    "threadgroup memory and SIMD-group functions are not supported in functions that call themselves "
+                    "or are called through a pointer");
             }
             call->replaceAllUsesWith(make(*call));
             call->eraseFromParent();

@@ -5,8 +5,10 @@
 
 #include "llvm/IR/Verifier.h"
 #include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/InferAddressSpaces.h"
 #include "llvm/Transforms/Scalar/InferAlignment.h"
+#include "llvm/Transforms/Scalar/SROA.h"
 
 #include "codegen/analyses.hpp"
 #include "codegen/loader.hpp"
@@ -55,12 +57,17 @@ void optimize_for_gpu(llvm::Module& module, llvm::TargetMachine& machine) {
     llvm::PassBuilder builder(&machine, tuning);
     machine.registerPassBuilderCallbacks(builder);
     Analyses analyses(builder);
-    llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+    builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, analyses.modules);
+    // What unrolling has made known only in the end.
+    widen_copies(module);
+    spread_small_arrays(module);
+    Analyses late_analyses(builder);
     llvm::FunctionPassManager late;
+    late.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    late.addPass(llvm::EarlyCSEPass());
     late.addPass(llvm::InferAddressSpacesPass());
     late.addPass(llvm::InferAlignmentPass());
-    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
-    passes.run(module, analyses.modules);
+    llvm::createModuleToFunctionPassAdaptor(std::move(late)).run(module, late_analyses.modules);
 }
 
 void keep_entry_only(llvm::Module& module, const llvm::Function& entry) {

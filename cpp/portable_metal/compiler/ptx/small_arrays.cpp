@@ -215,6 +215,36 @@ llvm::Value* bit_of(llvm::ExtractElementInst& extract) {
     return builder.CreateTrunc(builder.CreateLShr(whole, index->getZExtValue()), builder.getInt1Ty());
 }
 
+bool is_row_of_bytes(llvm::Type* type) {
+    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+    return vector && vector->getElementType()->isIntegerTy(8) && vector->getNumElements() <= 8;
+}
+
+// Bytes that become a number, or the other way round: by shifts, where LLVM would go through memory.
+llvm::Value* converted_bytes(llvm::BitCastInst& cast) {
+    llvm::IRBuilder<> builder(&cast);
+    llvm::Type* number = builder.getIntNTy(static_cast<unsigned>(cast.getType()->getPrimitiveSizeInBits().getFixedValue()));
+    if (is_row_of_bytes(cast.getSrcTy()) && !cast.getDestTy()->isVectorTy()) {
+        llvm::Value* out = llvm::ConstantInt::get(number, 0);
+        for (unsigned i = 0; i < llvm::cast<llvm::FixedVectorType>(cast.getSrcTy())->getNumElements(); ++i) {
+            llvm::Value* byte =
+                builder.CreateZExt(builder.CreateExtractElement(cast.getOperand(0), builder.getInt64(i)), number);
+            out = builder.CreateOr(out, builder.CreateShl(byte, 8 * i));
+        }
+        return builder.CreateBitCast(out, cast.getType());
+    }
+    if (is_row_of_bytes(cast.getDestTy()) && !cast.getSrcTy()->isVectorTy()) {
+        llvm::Value* bits = builder.CreateBitCast(cast.getOperand(0), number);
+        llvm::Value* out = llvm::PoisonValue::get(cast.getType());
+        for (unsigned i = 0; i < llvm::cast<llvm::FixedVectorType>(cast.getDestTy())->getNumElements(); ++i) {
+            llvm::Value* byte = builder.CreateTrunc(builder.CreateLShr(bits, 8 * i), builder.getInt8Ty());
+            out = builder.CreateInsertElement(out, byte, builder.getInt64(i));
+        }
+        return out;
+    }
+    return nullptr;
+}
+
 unsigned spreadable_elements(llvm::Type* type, const llvm::Value* index) {
     const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
     const bool is_chosen = vector && !llvm::isa<llvm::Constant>(index) && vector->getNumElements() <= most_elements;
@@ -233,6 +263,12 @@ void spread_small_arrays(llvm::Module& module) {
 
 void spread_vector_indices(llvm::Module& module) {
     for (llvm::Function& function : module) {
+        for (auto* cast : all_of<llvm::BitCastInst>(function)) {
+            if (llvm::Value* converted = converted_bytes(*cast)) {
+                cast->replaceAllUsesWith(converted);
+                cast->eraseFromParent();
+            }
+        }
         for (auto* extract : all_of<llvm::ExtractElementInst>(function)) {
             if (llvm::Value* bit = bit_of(*extract)) {
                 extract->replaceAllUsesWith(bit);

@@ -73,7 +73,7 @@ __gpu float __metalki_gpu_exp_approxf(float x) {
     const float t = x * 1.442695040f;
     const float lost = __builtin_fmaf(x, 1.442695040f, -t) + x * 1.925963033e-8f;
     const float power = __metalki_gpu_ex2_approx(t);
-    return power < __builtin_inff() ? __builtin_fmaf(power * 0.693147181f, lost, power) : power;
+    return power > 0.0f && power < __builtin_inff() ? __builtin_fmaf(power * 0.693147181f, lost, power) : power;
 }
 __gpu float __metalki_gpu_expf(float x) { return metal::__gpu_exp_clamped(x); }
 __gpu float __metalki_gpu_exp2f(float x) { return metal::__gpu_exp_clamped((double)x * 0.69314718055994530942); }
