@@ -44,6 +44,7 @@ def check_usable(queue: Any = None) -> None:
     assert a.numpy()[99] == 99
 
 
+@pytest.mark.stops_kernels
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_time_limit_stops_a_kernel_that_never_ends(name: str) -> None:
     queue = mk.Queue(label="limited", time_limit=0.05)
@@ -54,6 +55,7 @@ def test_a_time_limit_stops_a_kernel_that_never_ends(name: str) -> None:
     check_usable(queue)
 
 
+@pytest.mark.stops_kernels
 def test_the_limit_is_that_of_a_launch_and_off_by_default(spin: mk.Kernel) -> None:
     assert mk.Queue().time_limit is None
     slow = mk.Kernel(
@@ -111,6 +113,7 @@ def test_priority_is_that_of_the_callers_queue() -> None:
     assert mk.Queue(priority="low").priority == "low"
 
 
+@pytest.mark.stops_kernels
 def test_cancel_stops_and_drops(spin: mk.Kernel) -> None:
     queue = mk.Queue()
     a = mk.zeros(4, np.uint32)
@@ -123,6 +126,7 @@ def test_cancel_stops_and_drops(spin: mk.Kernel) -> None:
     check_usable(queue)
 
 
+@pytest.mark.stops_kernels
 def test_kernels_that_trap() -> None:
     for body in (
         "device uint* p = (device uint*)a[0]; *p = 1;",
@@ -236,6 +240,7 @@ mk.synchronize()""",
 }
 
 
+@pytest.mark.stops_kernels
 @pytest.mark.parametrize("name", INTERRUPTED)
 def test_ctrl_c_stops_a_kernel_that_never_ends(name: str) -> None:
     launch = "spin(go, ndrange=1)\n" if name in ("synchronize", "device_synchronize", "numpy") else ""

@@ -193,6 +193,7 @@ def test_text_for_a_number_is_not_read(capsys: pytest.CaptureFixture[str]) -> No
     assert printed(capsys, r'printf("%d", "abc");').startswith("%!d(text=0x")
 
 
+@pytest.mark.stops_kernels
 def test_a_format_that_is_no_text_faults_like_any_bad_pointer() -> None:
     kernel("printf((constant char*)16ul);")(ndrange=1)
     with pytest.raises(mk.DeviceError, match="0x10"):
@@ -467,6 +468,7 @@ def test_without_a_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
 # Faults, limits, exceptions
 
 
+@pytest.mark.stops_kernels
 def test_messages_before_a_fault(capsys: pytest.CaptureFixture[str]) -> None:
     broken = kernel('KI.print("before\\n"); *(device int*)16ul = 1; KI.print("after\\n");')
     broken(ndrange=1)
@@ -530,6 +532,7 @@ def test_an_interrupt_leaves_the_rest_for_later(monkeypatch: pytest.MonkeyPatch)
     assert target.getvalue() == "023"
 
 
+@pytest.mark.stops_kernels
 def test_an_error_of_the_device_counts_more(monkeypatch: pytest.MonkeyPatch) -> None:
     unraisable: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)

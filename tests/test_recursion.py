@@ -33,6 +33,7 @@ def test_threads_go_to_depths_of_their_own(n: int, body: str) -> None:
     np.testing.assert_array_equal(out.numpy(), 3 ** (np.arange(n) % 7))
 
 
+@pytest.mark.stops_kernels
 @pytest.mark.parametrize("local", ["int kept[4] = {n};", "int kept[30000] = {n}; kept[n & 4095] = o[n & 63];"])
 @pytest.mark.parametrize("body", ["", "threadgroup_barrier(mem_flags::mem_none);"], ids=["alone", "beside a barrier"])
 def test_endless_recursion_is_a_fault_that_names_the_stack(local: str, body: str) -> None:

@@ -1,6 +1,7 @@
 // Device arrays: memory, the buffer protocol, copies.
 #include "metalki/buffer.hpp"
 
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -54,6 +55,33 @@ void make_view(ArrayData* self, const ArrayData& base, nb::object dtype, unsigne
     Buffer range = base.buffer.slice(offset, element_count(extents) * itemsize);
     new (self) ArrayData{range, ScalarType::none, base.memory, 1, {}, {}, {}, {}, {}};
     set_layout(*self, std::move(dtype), scalar, itemsize, std::move(extents), std::move(format));
+}
+
+// Memory of the device that belongs to another library's object.
+void adopt(ArrayData* self, const Device& device, nb::object dtype, unsigned scalar, std::size_t itemsize,
+           std::vector<Py_ssize_t> extents, std::string format, std::uint64_t address, nb::object owner) {
+    const Buffer buffer = device.adopt(address, element_count(extents) * itemsize, keep_until_done(std::move(owner)));
+    new (self) ArrayData{buffer, ScalarType::none, std::make_shared<Memory>(buffer), 1, {}, {}, {}, {}, {}};
+    set_layout(*self, std::move(dtype), scalar, itemsize, std::move(extents), std::move(format));
+}
+
+// The array's device memory for libraries that speak DLPack.
+nb::object dlpack_capsule(nb::object array, int device) {
+    const ArrayData& a = *nb::inst_ptr<ArrayData>(array);
+    using Code = nb::dlpack::dtype_code;
+    static constexpr std::pair<Code, int> types[] = {{Code::Int, 0},   {Code::Bool, 8},  {Code::Int, 8},    {Code::UInt, 8},
+                                                     {Code::Int, 16},  {Code::UInt, 16}, {Code::Int, 32},   {Code::UInt, 32},
+                                                     {Code::Int, 64},  {Code::UInt, 64}, {Code::Float, 16}, {Code::Bfloat, 16},
+                                                     {Code::Float, 32}};
+    const auto& [code, bits] = types[static_cast<std::size_t>(a.scalar)];
+    if (bits == 0)
+        throw ArgumentError("__dlpack__: an array of structs cannot be handed over");
+    const std::vector<std::size_t> shape(a.extents.begin(), a.extents.end());
+    const nb::dlpack::dtype type{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1};
+    const nb::ndarray<> view(reinterpret_cast<void*>(a.buffer.gpu_address()), shape.size(), shape.data(), array, nullptr, type,
+                             nb::device::cuda::value, device);
+    nb::object made = nb::cast(view); // a capsule, or an object that gives one
+    return PyCapsule_CheckExact(made.ptr()) ? made : made.attr("__dlpack__")();
 }
 
 int get_buffer(PyObject* object, Py_buffer* view, int flags) {
@@ -171,6 +199,8 @@ void bind_array(nb::module_& m) {
     nb::class_<ArrayData>(m, "ArrayBase", nb::type_slots(array_slots))
         .def("__init__", &allocate, nb::arg("device"), nb::arg("dtype"), nb::arg("scalar"), nb::arg("itemsize"),
              nb::arg("shape"), nb::arg("format"), nb::arg("private"), nb::arg("zeroed"))
+        .def("__init__", &adopt, nb::arg("device"), nb::arg("dtype"), nb::arg("scalar"), nb::arg("itemsize"), nb::arg("shape"),
+             nb::arg("format"), nb::kw_only(), nb::arg("address"), nb::arg("owner"))
         .def("__init__", &make_view, nb::arg("base"), nb::arg("dtype"), nb::arg("scalar"), nb::arg("itemsize"),
              nb::arg("shape"), nb::arg("format"), nb::arg("offset"))
         .def_prop_ro(
@@ -204,6 +234,7 @@ void bind_array(nb::module_& m) {
             "Device address of the first element, for pointers inside structs.")
         .def_prop_ro("_is_freed", [](const ArrayData& a) { return a.buffer.is_freed(); })
         .def("_free", &free_memory);
+    m.def("dlpack_capsule", &dlpack_capsule, nb::arg("array"), nb::arg("device"));
     m.def("store_in_new", &store_in_new, nb::arg("destination"), nb::arg("source"));
     m.def("copy_from_host", &copy_from_host, nb::arg("destination"), nb::arg("source"), nb::arg("queue").none());
     m.def("copy_to_host", &copy_to_host, nb::arg("destination"), nb::arg("source"), nb::arg("queue").none());

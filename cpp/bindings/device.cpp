@@ -180,6 +180,10 @@ void bind_device(nb::module_& m) {
         .def("cancel", &Queue::cancel, nb::call_guard<GilRelease>(),
              "Stops the running kernel and drops what waits in the queue; the next wait raises DeviceError.")
         .def("record_event", &Queue::record_event, nb::call_guard<GilRelease>(), "Marks what was given to this queue so far.")
+        .def("wait_stream", &Queue::wait_stream, nb::arg("stream"), nb::call_guard<GilRelease>(),
+             "Later work of this queue runs after what a CUDA stream, given as a number, has so far.")
+        .def("let_stream_wait", &Queue::let_stream_wait, nb::arg("stream"), nb::call_guard<GilRelease>(),
+             "Later work of a CUDA stream, given as a number, runs after what this queue has so far.")
         .def("wait_event", &Queue::wait_event, nb::arg("event"), nb::call_guard<GilRelease>(),
              "Later work of this queue runs after the event; the device waits, not the caller.")
         .def(

@@ -206,8 +206,7 @@ void launch_values(PyObject* self, PyObject* const* values, std::size_t count, O
     KernelState& state = state_of(self);
     if (count != state.plans.size())
         refuse_count(state, count);
-    const bool named_queue = options.launch.queue != nullptr;
-    if (!named_queue)
+    if (!options.launch.queue)
         choose_queue(state, options);
     wait_for_room(*options.launch.queue);
     constexpr std::size_t usual = 40; // 31 buffers and some threadgroup memory
@@ -221,12 +220,14 @@ void launch_values(PyObject* self, PyObject* const* values, std::size_t count, O
     const bool launches_nothing = options.launch.ndrange.given() && options.launch.ndrange.empty();
     Conversions conversions;
     for (std::size_t i = 0; i < count; ++i)
-        if (!encode_directly(state.kernel, i, state.plans[i], values[i], encoded[i], slots[i])) [[unlikely]]
+        if (!encode_directly(state.kernel, i, state.plans[i], values[i], encoded[i], slots[i])) [[unlikely]] {
+            if (!conversions.queue.is_valid())
+                conversions.queue = nb::cast(*options.launch.queue);
             encode_converted(state.kernel, self, i, values[i], launches_nothing, encoded[i], conversions);
+        }
     launch(state.kernel, std::span<const ArgumentValue>(encoded, count), options.launch);
     if (conversions.state.is_valid() && PyDict_GET_SIZE(conversions.state.ptr()) != 0) {
-        nb::object queue = named_queue || options.task_queue ? nb::cast(*options.launch.queue) : nb::none();
-        hooks.finish.get()(nb::handle(self), conversions.state, queue);
+        hooks.finish.get()(nb::handle(self), conversions.state, conversions.queue);
     }
 }
 

@@ -209,8 +209,8 @@ void encode_converted(const Kernel& kernel, PyObject* object, std::size_t positi
         throw ArgumentError(description_of(kernel, position) + ": the array has no memory, as its __init__ has not run");
     if (!conversions.state.is_valid())
         conversions.state = nb::dict();
-    nb::object result =
-        hooks.convert.get()(nb::handle(object), position, nb::handle(value), conversions.state, launches_nothing);
+    nb::object result = hooks.convert.get()(nb::handle(object), position, nb::handle(value), conversions.state,
+                                            launches_nothing, conversions.queue);
     if (result.is_none())
         out = ArgumentValue::none();
     else if (const auto* array = instance_of<ArrayData>(result))

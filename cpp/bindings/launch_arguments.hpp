@@ -21,6 +21,7 @@ std::vector<ArgumentPlan> plan_of(const Kernel& kernel);
 /// Objects that must live until launch() returns, made only when an argument needed conversion.
 struct Conversions {
     std::vector<nb::object> objects;
+    nb::object queue; // of the launch
     nb::object state; // dict that metalki._arguments keeps for this launch
 };
 

@@ -114,6 +114,7 @@ public:
     std::vector<ArgumentInfo> arguments;
     std::uint64_t max_total_threads = 0;
     std::uint64_t execution_width = 1;
+    std::uint64_t preferred_threads = 0; // of a work-group, where the device knows; 0: it does not
     std::uint64_t static_threadgroup_memory = 0;
     bool uses_threadgroup_memory = false; // its own or an argument's
     std::vector<ArgumentCheck> checks;    // one per argument
@@ -189,6 +190,9 @@ public:
     virtual bool wait_for_room(Deadline deadline) = 0;
     virtual Event record_event() = 0;
     virtual void wait_event(const Event& event) = 0;
+    // See Queue. False: the device has no streams.
+    virtual bool wait_stream(std::uint64_t stream) = 0;
+    virtual bool let_stream_wait(std::uint64_t stream) = 0;
     virtual void on_complete(std::function<void()> function) = 0;
     virtual void set_priority(Priority priority) = 0;
     // False: the device cannot stop kernels.
@@ -215,6 +219,8 @@ public:
                                                  Contents contents) = 0;
     // The host's memory as a buffer, for copies; null where the device cannot. The memory must outlive it.
     virtual std::shared_ptr<BufferImpl> borrow(const void* memory, std::size_t bytes) = 0;
+    // Memory of the device that other code has allocated; null where the device cannot. `owner` goes with the buffer.
+    virtual std::shared_ptr<BufferImpl> adopt(std::uint64_t address, std::size_t bytes, std::shared_ptr<void> owner) = 0;
     // Null when memory is short.
     virtual std::shared_ptr<TextureImpl> make_texture(const TextureOptions& options, const PixelFormat& format) = 0;
     virtual std::shared_ptr<SamplerImpl> make_sampler(const SamplerOptions& options) = 0;

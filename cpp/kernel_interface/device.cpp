@@ -142,9 +142,27 @@ Buffer Device::allocate(std::size_t bytes, Storage storage, std::string_view lab
     };
     if (bytes > facts.max_buffer_length)
         refuse("are more than a buffer may hold");
-    std::shared_ptr<detail::BufferImpl> impl = impl_->allocate(bytes, storage, label, contents);
+    std::shared_ptr<detail::BufferImpl> impl;
+    try {
+        impl = impl_->allocate(bytes, storage, label, contents);
+    } catch (const Error&) {
+        throw;
+    } catch (const std::bad_alloc&) {
+        refuse("could not be had");
+    } catch (const std::exception& error) {
+        throw DeviceError(std::string("allocate: ") + error.what());
+    }
     if (!impl)
         refuse("could not be had");
+    return Buffer(std::move(impl));
+}
+
+Buffer Device::adopt(std::uint64_t address, std::size_t bytes, std::shared_ptr<void> owner) const {
+    detail::use_device();
+    std::shared_ptr<detail::BufferImpl> impl = address && bytes ? impl_->adopt(address, bytes, std::move(owner)) : nullptr;
+    if (!impl)
+        throw ArgumentError("adopt: " + std::to_string(bytes) + " bytes at address " + std::to_string(address) +
+                            " are no memory that device " + info().id + " can use");
     return Buffer(std::move(impl));
 }
 

@@ -86,6 +86,18 @@ void Queue::wait_event(const Event& event) const {
     impl_->wait_event(event);
 }
 
+void Queue::wait_stream(std::uint64_t stream) const {
+    detail::use_device();
+    if (!impl_->wait_stream(stream))
+        throw ArgumentError("wait_stream: device " + impl_->device->info.id + " has no CUDA streams");
+}
+
+void Queue::let_stream_wait(std::uint64_t stream) const {
+    detail::use_device();
+    if (!impl_->let_stream_wait(stream))
+        throw ArgumentError("let_stream_wait: device " + impl_->device->info.id + " has no CUDA streams");
+}
+
 void Queue::on_complete(std::function<void()> function) const {
     if (!function)
         throw ArgumentError("on_complete: the function is empty");

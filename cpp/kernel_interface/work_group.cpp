@@ -182,7 +182,8 @@ Extents choose_work_group(const KernelImpl& kernel, const Extents& work, std::ui
     const std::uint64_t width = std::max<std::uint64_t>(1, kernel.execution_width);
     const std::uint64_t cores = std::max(1u, kernel.device->info.multiprocessor_count);
     Extents group;
-    group.size = remembered_choice({work.size, limit, width, cores, kernel.uses_threadgroup_memory});
+    const std::uint64_t most = kernel.preferred_threads == 0 ? limit : std::min(limit, kernel.preferred_threads);
+    group.size = remembered_choice({work.size, most, width, cores, kernel.uses_threadgroup_memory});
     group.rank = std::max<std::uint8_t>(1, work.rank);
     return group;
 }

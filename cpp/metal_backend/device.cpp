@@ -138,6 +138,26 @@ std::shared_ptr<detail::BufferImpl> MetalDevice::borrow(const void* memory, std:
     return made;
 }
 
+std::shared_ptr<detail::BufferImpl> MetalDevice::adopt([[maybe_unused]] std::uint64_t address,
+                                                       [[maybe_unused]] std::size_t bytes,
+                                                       [[maybe_unused]] std::shared_ptr<void> owner) {
+#if METALKI_EXTENDED_METAL
+    AutoreleaseScope scope;
+    auto buffer =
+        NS::TransferPtr(MTL::Portable::newBufferAtAddress(device.get(), address, bytes, [owner = std::move(owner)] {}));
+    if (!buffer)
+        return nullptr;
+    auto made = std::make_shared<MetalBuffer>(buffer);
+    made->device = shared_from_this();
+    made->bytes = bytes;
+    made->storage = Storage::private_;
+    made->gpu_address = address;
+    return made;
+#else
+    return nullptr;
+#endif
+}
+
 std::shared_ptr<detail::QueueImpl> MetalDevice::make_queue(std::string_view label) {
     return std::make_shared<MetalQueue>(*this, label);
 }

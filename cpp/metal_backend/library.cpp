@@ -1,4 +1,5 @@
 // Compiled sources, function constants and pipelines.
+#include "kernel_interface/process.hpp"
 #include "metal_backend/messages.hpp"
 #include "metal_backend/objects.hpp"
 
@@ -153,6 +154,8 @@ std::vector<detail::ConstantInfo> MetalLibrary::declared_constants() {
 
 std::shared_ptr<const detail::KernelImpl> MetalLibrary::make_kernel(const std::string& function,
                                                                     std::span<const detail::ConstantBytes> constants) {
+    if (device->info.kind == "cuda")
+        detail::check_device(); // its driver is of no use in a forked child
     AutoreleaseScope scope;
     auto values = NS::TransferPtr(MTL::FunctionConstantValues::alloc()->init());
     for (const detail::ConstantBytes& constant : constants)
@@ -174,6 +177,7 @@ std::shared_ptr<const detail::KernelImpl> MetalLibrary::make_kernel(const std::s
     made->function = specialised;
 #if METALKI_EXTENDED_METAL
     made->prints = MTL::Portable::printsMessages(made->pipeline.get());
+    made->preferred_threads = MTL::Portable::preferredThreads(made->pipeline.get());
     made->takes_only_memory = MTL::Portable::canDispatch(made->pipeline.get());
 #else
     made->prints = may_print;

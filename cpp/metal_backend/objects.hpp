@@ -84,6 +84,7 @@ public:
     std::shared_ptr<detail::BufferImpl> allocate(std::size_t bytes, Storage storage, std::string_view label,
                                                  Contents contents) override;
     std::shared_ptr<detail::BufferImpl> borrow(const void* memory, std::size_t bytes) override;
+    std::shared_ptr<detail::BufferImpl> adopt(std::uint64_t address, std::size_t bytes, std::shared_ptr<void> owner) override;
     std::shared_ptr<detail::TextureImpl> make_texture(const TextureOptions& options, const PixelFormat& format) override;
     std::shared_ptr<detail::SamplerImpl> make_sampler(const SamplerOptions& options) override;
     std::shared_ptr<detail::LibraryImpl> compile(const detail::Program& program, const CompileOptions& options) override;

@@ -520,6 +520,34 @@ void MetalQueue::wait_event(const Event& event) {
     });
 }
 
+bool MetalQueue::wait_stream([[maybe_unused]] std::uint64_t stream) {
+    bool known = false;
+#if METALKI_EXTENDED_METAL
+    guarded("wait_stream", [&] {
+        std::lock_guard lock(encode_mutex_);
+        AutoreleaseScope scope;
+        commit();
+        open_batch();
+        known = MTL::Portable::encodeWaitForStream(open_->commands.get(), stream);
+        ++open_->count;
+    });
+#endif
+    return known;
+}
+
+bool MetalQueue::let_stream_wait([[maybe_unused]] std::uint64_t stream) {
+#if METALKI_EXTENDED_METAL
+    if (device->info.kind != "cuda")
+        return false;
+    const Event event = record_event();
+    guarded("let_stream_wait",
+            [&] { MTL::Portable::letStreamWait(static_cast<MetalEvent&>(*event.impl()).event.get(), event.value(), stream); });
+    return true;
+#else
+    return false;
+#endif
+}
+
 void MetalQueue::set_priority([[maybe_unused]] Priority priority) {
 #if METALKI_EXTENDED_METAL
     MTL::Portable::setPriority(queue_.get(), static_cast<MTL::Portable::Priority>(priority));

@@ -26,6 +26,8 @@ public:
     bool wait_for_room(detail::Deadline deadline) override;
     Event record_event() override;
     void wait_event(const Event& event) override;
+    bool wait_stream(std::uint64_t stream) override;
+    bool let_stream_wait(std::uint64_t stream) override;
     void on_complete(std::function<void()> function) override;
     void set_priority(Priority priority) override;
     bool set_time_limit(std::chrono::nanoseconds limit) override;

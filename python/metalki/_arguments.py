@@ -56,7 +56,24 @@ class _HostArray:
         self.write_back = False
 
 
-def convert(kernel: Kernel, position: int, value: Any, state: dict[Any, Any], launches_nothing: bool) -> Any:
+class _Stream:
+    """Another library's stream that has to wait for the launch."""
+
+    __slots__ = ("number", "write_back")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.write_back = False
+
+
+def convert(
+    kernel: Kernel,
+    position: int,
+    value: Any,
+    state: dict[Any, Any],
+    launches_nothing: bool,
+    queue: _core.Queue,
+) -> Any:
     """The argument as an Array, bytes, an int (threadgroup bytes) or None."""
     argument: Argument = kernel.arguments[position]
     where = f"kernel {kernel.name!r}, argument {position} {argument.name!r} ({argument.type_name})"
@@ -84,6 +101,11 @@ def convert(kernel: Kernel, position: int, value: Any, state: dict[Any, Any], la
         return _from_scalar(where, argument, value)
     if isinstance(value, (tuple, list)):
         return _from_numbers(where, argument, value)
+    if (
+        kernel.device.kind == "cuda"
+        and (foreign := _from_gpu(where, kernel, argument, value, state, queue)) is not None
+    ):
+        return _checked(where, argument, foreign, foreign.dtype, foreign.shape, foreign.nbytes, launches_nothing)
     host = _array.host_array(value, where)
     if host.dtype == object:
         _refuse(where, "an array or a number is expected", value)
@@ -92,12 +114,33 @@ def convert(kernel: Kernel, position: int, value: Any, state: dict[Any, Any], la
     return _from_host(where, kernel, argument, host, state, launches_nothing)
 
 
-def finish(kernel: Kernel, state: dict[Any, Any], queue: _core.Queue | None) -> None:
-    """Waits for the launch and writes numpy outputs back."""
+def _from_gpu(
+    where: str, kernel: Kernel, argument: Argument, value: Any, state: dict[Any, Any], queue: _core.Queue
+) -> Array | None:
+    """Another library's GPU array as it is, behind what that library's stream has so far; None for what is none."""
+    from . import _cuda
+
+    if not _cuda.is_foreign(value):
+        return None
+    adopted = _cuda.adopt(value, kernel.device, where)
+    if argument.access != "read" and _cuda.is_read_only(value):
+        raise ArgumentError(f"{where}: the kernel writes to it, but the array is read-only")
+    number = _cuda.stream_of(value)
+    if ("stream", number) not in state:
+        state["stream", number] = _Stream(number)
+        queue.wait_stream(number)
+    return adopted
+
+
+def finish(kernel: Kernel, state: dict[Any, Any], queue: _core.Queue) -> None:
+    """Lets other libraries' streams wait for the launch; waits for it and writes numpy outputs back."""
+    for entry in state.values():
+        if isinstance(entry, _Stream):
+            queue.let_stream_wait(entry.number)
     written = [entry for entry in state.values() if entry.write_back]
     if not written:
         return
-    (queue or _core.global_queue(kernel.device)).synchronize()
+    queue.synchronize()
     for entry in written:
         np.copyto(entry.host, entry.device.numpy())
 

@@ -240,10 +240,30 @@ class Array(Operators):
         return view.copy() if copy else view
 
     def __dlpack__(self, **options: Any) -> Any:
+        wanted = options.get("dl_device") or self.__dlpack_device__()
+        if wanted[0] == 2 and self.device.kind == "cuda":
+            from . import _cuda
+
+            if options.get("copy"):
+                return self.copy().__dlpack__(**{**options, "copy": None})
+            return _cuda.dlpack(self, options.get("stream"))
         return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        if self.storage == "private" and self.device.kind == "cuda":
+            from . import _cuda
+
+            return (2, _cuda.number_of(self.device))
         return (1, 0)  # host memory: shared storage is host memory, private storage is copied there
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """For CuPy, Numba, PyTorch and others: the memory on a CUDA device, after waiting for the array's work."""
+        if self.device.kind != "cuda":
+            raise AttributeError("__cuda_array_interface__: the array is not on a CUDA device")
+        from . import _cuda
+
+        return _cuda.interface(self)
 
     def __repr__(self) -> str:
         text = (
@@ -352,6 +372,9 @@ def array(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any =
 
     Without a dtype Python floats become float32 and Python ints int32 where they fit, int64 else. Raises ArgumentError
     for dtypes that the device does not have, such as float64."""
+    foreign = _foreign(obj, device, "array")
+    if foreign is not None:
+        obj = foreign
     if isinstance(obj, Array) and dtype is None:
         result = empty(obj.shape, obj.dtype, storage, device=device or obj.device)
         if obj.nbytes and obj.device == result.device:
@@ -378,12 +401,31 @@ def asarray(
     """`obj` itself when it is an Array of that dtype (and device, where one is named), else a copy as mk.array makes it.
 
     `copy=True` copies in any case; `copy=False` raises ArgumentError where a copy is needed."""
+    foreign = None if copy else _foreign(obj, device, "asarray")
+    if foreign is not None:
+        obj = foreign
     same_dtype = isinstance(obj, Array) and (dtype is None or _dtypes.normalize(dtype, "asarray") == obj.dtype)
     if same_dtype and not copy and (device is None or _device.find_device(device) == obj.device):
         return cast(Array, obj)
     if copy is False:
         raise ArgumentError(f"asarray: a {type(obj).__name__} cannot become this array without a copy")
     return array(obj, dtype, storage, device=device)
+
+
+def _foreign(obj: Any, device: Any, what: str) -> Array | None:
+    """Another library's GPU array without a copy, ordered behind its work; None for what is none or goes elsewhere."""
+    if isinstance(obj, (Array, np.ndarray, list, tuple, int, float)):
+        return None
+    chosen = _device.device() if device is None else _device.find_device(device)
+    if chosen.kind != "cuda":
+        return None
+    from . import _cuda
+
+    if not _cuda.is_foreign(obj):
+        return None
+    adopted = _cuda.adopt(obj, chosen, what)
+    _core.global_queue(chosen).wait_stream(_cuda.stream_of(obj))
+    return adopted
 
 
 def host_array(obj: Any, what: str) -> np.ndarray:

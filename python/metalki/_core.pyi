@@ -120,6 +120,16 @@ class Queue:
     def record_event(self) -> Event:
         """Marks what was given to this queue so far."""
 
+    def wait_stream(self, stream: int) -> None:
+        """
+        Later work of this queue runs after what a CUDA stream, given as a number, has so far.
+        """
+
+    def let_stream_wait(self, stream: int) -> None:
+        """
+        Later work of a CUDA stream, given as a number, runs after what this queue has so far.
+        """
+
     def wait_event(self, event: Event) -> None:
         """
         Later work of this queue runs after the event; the device waits, not the caller.
@@ -157,6 +167,19 @@ class ArrayBase:
         format: str,
         private: bool,
         zeroed: bool,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        device: Device,
+        dtype: np.dtype[Any],
+        scalar: int,
+        itemsize: int,
+        shape: Sequence[int],
+        format: str,
+        *,
+        address: int,
+        owner: object,
     ) -> None: ...
     @overload
     def __init__(
@@ -214,6 +237,7 @@ class ArrayBase:
     def _free(self) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+def dlpack_capsule(array: object, device: int) -> object: ...
 def store_in_new(destination: ArrayBase, source: npt.NDArray[Any]) -> None: ...
 def copy_from_host(destination: ArrayBase, source: npt.NDArray[Any], queue: Queue | None) -> None: ...
 def copy_to_host(destination: npt.NDArray[Any], source: ArrayBase, queue: Queue | None) -> None: ...

@@ -122,6 +122,42 @@ TEST_CASE_FIXTURE(Fixture, "a queue waits on the device for what another queue w
     CHECK(static_cast<unsigned char*>(b->contents())[100] == 11);
 }
 
+TEST_CASE_FIXTURE(Fixture, "the host hears first of what was waited for") {
+    auto a = buffer(4096);
+    auto other = NS::TransferPtr(device->newCommandQueue());
+    auto event = NS::TransferPtr(device->newSharedEvent());
+    for (std::uint64_t round = 1; round <= 50; ++round) {
+        std::atomic<unsigned> seen{0};
+        auto* first = fill(a.get(), 1);
+        first->encodeSignalEvent(event.get(), round);
+        first->addCompletedHandler([&seen](MTL::CommandBuffer*) { seen = seen * 10 + 1; });
+        first->commit();
+        auto* second = other->commandBuffer();
+        second->encodeWait(event.get(), round);
+        fill(a.get(), 2, second);
+        second->addCompletedHandler([&seen](MTL::CommandBuffer*) { seen = seen * 10 + 2; });
+        second->commit();
+        second->waitUntilCompleted();
+        CHECK(seen == 12);
+        CHECK(second->GPUEndTime() >= second->GPUStartTime());
+    }
+}
+
+TEST_CASE_FIXTURE(Fixture, "the times of a queue's command buffers do not overlap") {
+    auto a = buffer(1 << 20);
+    std::vector<NS::SharedPtr<MTL::CommandBuffer>> all;
+    for (int i = 0; i < 20; ++i) {
+        all.push_back(NS::RetainPtr(fill(a.get(), 1)));
+        all.back()->commit();
+    }
+    all.back()->waitUntilCompleted();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        CHECK(all[i]->GPUEndTime() >= all[i]->GPUStartTime());
+        if (i > 0)
+            CHECK(all[i]->GPUStartTime() >= all[i - 1]->GPUEndTime());
+    }
+}
+
 TEST_CASE_FIXTURE(Fixture, "the host signals what a queue waits for, and hears of signals within a command buffer") {
     auto a = buffer(4096);
     auto event = NS::TransferPtr(device->newSharedEvent());

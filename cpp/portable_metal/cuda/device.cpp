@@ -1,7 +1,10 @@
 // Contexts of GPUs.
 #include "cuda/device.hpp"
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <thread>
 
 namespace metalki::cuda {
 namespace {
@@ -61,8 +64,23 @@ Use::~Use() {
 
 Device::Device(DeviceNumber number) : facts_(read_facts(number)) {}
 
+void Device::close() {
+    constexpr int patience = 1000; // milliseconds
+    closed_.store(true);
+    for (int waited = 0; waited < patience && !mutex_.try_lock(); ++waited)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 void Device::enter() {
-    mutex_.lock_shared();
+    const auto check_open = [this] {
+        if (closed_.load())
+            throw std::runtime_error("the process ends");
+    };
+    check_open();
+    while (!mutex_.try_lock_shared()) { // closing keeps the lock
+        check_open();
+        std::this_thread::yield();
+    }
     while (!context_ || broken_.load(std::memory_order_relaxed)) {
         mutex_.unlock_shared();
         renew(); // throws when the device is lost
@@ -151,6 +169,10 @@ const std::vector<Device*>& devices() {
                 std::fprintf(stderr, "metalki: GPU %d is left out: %s\n", ordinal, error.what());
             }
         }
+        std::atexit([] {
+            for (Device* device : devices())
+                device->close();
+        });
         return made;
     }();
     return *all;

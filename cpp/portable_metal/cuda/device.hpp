@@ -42,6 +42,8 @@ public:
 
     // To be told of every failure: after one that ends the context, the next Use makes it anew. Gives the message.
     std::string note(const Error& error);
+    // The process ends: no thread may be in the driver when that ends as well. Uses throw from now on.
+    void close();
     // A kernel that never ends holds the device: it is of no use until the process ends. Uses throw from now on.
     void give_up(const std::string& reason);
 
@@ -58,7 +60,7 @@ private:
     Context context_ = nullptr;
     std::shared_mutex mutex_; // shared: the context is in use
     std::atomic<std::uint64_t> generation_{0};
-    std::atomic<bool> broken_{false};
+    std::atomic<bool> broken_{false}, closed_{false};
     std::mutex state_mutex_;
     std::string lost_; // why the device cannot be used any more
     std::vector<std::function<void()>> renewals_;

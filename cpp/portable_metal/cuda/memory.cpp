@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t smallest = 256;
 constexpr std::size_t largest_cut = 256 << 10; // larger blocks come from the system one by one
 constexpr std::size_t piece_bytes = 4 << 20;
-constexpr std::size_t most_kept_of_host = std::size_t{1} << 30;
+constexpr std::size_t most_kept_of_host = 128 << 20;
 
 Address address_of(const void* pointer) {
     return reinterpret_cast<Address>(pointer);
@@ -160,10 +160,10 @@ void Memory::clear(Address address, std::size_t bytes) {
     check(driver().stream_synchronize(stream_), "cuStreamSynchronize");
 }
 
-Address Memory::allocate_on_device(std::size_t bytes) {
+Address Memory::allocate_on_device(std::size_t bytes, bool zeroed) {
     const Use use(device_);
     const BlockCache::Block block = device_blocks_.take(bytes);
-    if (block.address)
+    if (block.address && zeroed)
         clear(address_of(block.address), bytes);
     return address_of(block.address);
 }
@@ -178,10 +178,10 @@ void Memory::free_on_device(Address address, std::size_t bytes, std::uint64_t ge
     }
 }
 
-std::byte* Memory::allocate_on_host(std::size_t bytes) {
+std::byte* Memory::allocate_on_host(std::size_t bytes, bool zeroed) {
     const Use use(device_);
     const BlockCache::Block block = host_blocks_.take(bytes);
-    if (block.address && !block.fresh)
+    if (block.address && zeroed && !block.fresh)
         std::memset(block.address, 0, bytes);
     return static_cast<std::byte*>(block.address);
 }

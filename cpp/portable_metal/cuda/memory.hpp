@@ -49,14 +49,14 @@ class Memory {
 public:
     explicit Memory(Device& device);
 
-    // All zero. 0 when there is not enough. Throws Error for other failures.
-    Address allocate_on_device(std::size_t bytes);
+    // 0 when there is not enough. Throws Error for other failures.
+    Address allocate_on_device(std::size_t bytes, bool zeroed = true);
     // `generation`: the device's when the memory was allocated.
     void free_on_device(Address address, std::size_t bytes, std::uint64_t generation);
 
-    // Host memory at one address for host and device; all zero. It outlives faults of the device. Null when there is not
+    // Host memory at one address for host and device. It outlives faults of the device. Null when there is not
     // enough.
-    std::byte* allocate_on_host(std::size_t bytes);
+    std::byte* allocate_on_host(std::size_t bytes, bool zeroed = true);
     void free_on_host(std::byte* address, std::size_t bytes);
 
     // Lets the device reach memory of the caller; whole pages. False when it cannot.

@@ -29,6 +29,24 @@ void Gpu::give_back(EventHandle event, std::uint64_t generation) {
         events_.push_back(event);
 }
 
+std::shared_ptr<Point> Gpu::mark_foreign(std::uint64_t stream) {
+    const Use use(device);
+    // Nobody counts: the driver is asked.
+    std::shared_ptr<Point> point(new Point(*this, std::make_shared<std::atomic<std::uint64_t>>(0)));
+    point->generation_ = device.generation();
+    point->sequence_ = 1;
+    point->event_ = take_event();
+    check(driver().event_record(point->event_, reinterpret_cast<StreamHandle>(stream)), "cuEventRecord");
+    return point;
+}
+
+void Gpu::let_foreign_wait(std::uint64_t stream, const Point& point) {
+    if (point.is_passed())
+        return;
+    const Use use(device);
+    check(driver().stream_wait_event(reinterpret_cast<StreamHandle>(stream), point.event_, 0), "cuStreamWaitEvent");
+}
+
 Point::~Point() {
     if (event_)
         gpu_.give_back(event_, generation_);
@@ -116,13 +134,13 @@ void Stream::fill(Address destination, std::uint8_t value, std::size_t bytes) {
     check(driver().fill_bytes_async(destination, value, bytes, handle_), "cuMemsetD8Async");
 }
 
-std::shared_ptr<Point> Stream::mark() {
+std::shared_ptr<Point> Stream::mark(bool for_time) {
     std::shared_ptr<Point> point(new Point(gpu_, counter_));
     point->generation_ = generation_;
     point->sequence_ = ++sequence_;
     point->event_ = gpu_.take_event();
     check(driver().event_record(point->event_, handle_), "cuEventRecord");
-    if (gpu_.device.facts().writes_from_streams)
+    if (gpu_.device.facts().writes_from_streams && !for_time)
         check(driver().stream_write_64(handle_, reinterpret_cast<Address>(counter_.get()), sequence_, 0),
               "cuStreamWriteValue64");
     return point;

@@ -11,6 +11,9 @@
 
 namespace metalki::cuda {
 
+enum class Progress { running, done, failed };
+class Point;
+
 // A GPU with what all of its streams share.
 struct Gpu {
     explicit Gpu(Device& device) : device(device), memory(device) {}
@@ -18,6 +21,10 @@ struct Gpu {
     Gpu& operator=(const Gpu&) = delete;
 
     EventHandle take_event(); // within a Use
+    // What a stream of others (a CUstream as a number) has been given so far.
+    std::shared_ptr<Point> mark_foreign(std::uint64_t stream);
+    // What such a stream is given from now on waits for the point.
+    void let_foreign_wait(std::uint64_t stream, const Point& point);
     void give_back(EventHandle event, std::uint64_t generation);
 
     Device& device;
@@ -28,8 +35,6 @@ private:
     std::vector<EventHandle> events_;
     std::uint64_t generation_ = 0; // of events_
 };
-
-enum class Progress { running, done, failed };
 
 // A place in a stream's work.
 class Point {
@@ -48,6 +53,7 @@ public:
 
 private:
     friend class Stream;
+    friend struct Gpu;
     Point(Gpu& gpu, std::shared_ptr<std::atomic<std::uint64_t>> counter) : gpu_(gpu), counter_(std::move(counter)) {}
 
     Gpu& gpu_;
@@ -78,7 +84,8 @@ public:
     void launch(const Launch& launch);
     void copy(Address destination, Address source, std::size_t bytes);
     void fill(Address destination, std::uint8_t value, std::size_t bytes);
-    std::shared_ptr<Point> mark();
+    // `for_time`: only seconds_since() is going to be asked.
+    std::shared_ptr<Point> mark(bool for_time = false);
     // Later work of this stream waits for the point, which may lie in a stream of another device.
     void wait(const Point& point);
     // Blocks until all is done.

@@ -64,6 +64,10 @@ public:
     Buffer allocate(std::size_t bytes, Storage storage = Storage::shared, std::string_view label = {},
                     Contents contents = Contents::zero) const;
 
+    /// Memory of this device that other code has allocated, as a private buffer without a copy; `owner` is released with it.
+    /// Throws ArgumentError where the device is no GPU of CUDA, or its driver does not know the address.
+    Buffer adopt(std::uint64_t address, std::size_t bytes, std::shared_ptr<void> owner) const;
+
     /// Compiles MSL source text; the same source and options give the same library again.
     /// Throws CompileError, ArgumentError for options that make no sense.
     Library compile(std::string_view source, const CompileOptions& options) const;

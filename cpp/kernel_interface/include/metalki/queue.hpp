@@ -64,6 +64,12 @@ public:
     /// What is given to this queue from now on runs after the event; the device waits, not the caller.
     void wait_event(const Event& event) const;
 
+    /// What is given to this queue from now on runs after what a CUDA stream (a CUstream as a number) has been given so far.
+    /// Throws ArgumentError on devices without such streams.
+    void wait_stream(std::uint64_t stream) const;
+    /// What the CUDA stream is given from now on runs after what was given to this queue so far.
+    void let_stream_wait(std::uint64_t stream) const;
+
     /// Calls `function` when everything given so far is complete, whether it succeeded or not, on a thread of the device;
     /// synchronize() returns after it. It must not wait for the device. What it throws becomes a DeviceError.
     void on_complete(std::function<void()> function) const;

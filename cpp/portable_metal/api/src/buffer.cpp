@@ -92,6 +92,19 @@ Buffer* Portable::newUndefinedBuffer(Device* device, NS::UInteger length, Resour
     return new_buffer(device_of(device), length, options, true);
 }
 
+Buffer* Portable::newBufferAtAddress(Device* device, std::uint64_t address, NS::UInteger length,
+                                     const std::function<void()>& deallocator) {
+    DeviceState& owner = device_of(device);
+    if (!require(address && length, "MTL::Portable::newBufferAtAddress", "address or length is 0") ||
+        !owner.knows_address(address))
+        return nullptr;
+    BufferState* state = new_state(owner, reinterpret_cast<std::byte*>(address), length, MTL::ResourceStorageModePrivate);
+    state->owns_memory = false;
+    if (deallocator)
+        state->deallocator = [deallocator](void*, NS::UInteger) { deallocator(); };
+    return public_of<Buffer>(state);
+}
+
 Buffer* Device::newBuffer(const void* pointer, NS::UInteger length, ResourceOptions options) {
     constexpr const char* call = "MTL::Device::newBuffer";
     if (!valid_request(device_of(this), length, options) || !require(pointer, call, "pointer is null") ||

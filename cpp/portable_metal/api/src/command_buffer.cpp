@@ -353,6 +353,21 @@ void CommandBuffer::encodeWait(const Event* event, std::uint64_t value) {
         encode_event(buffer_of(this), Command::Kind::wait, event, value);
 }
 
+bool Portable::encodeWaitForStream(CommandBuffer* commandBuffer, std::uint64_t stream) {
+    CommandBufferState& buffer = buffer_of(commandBuffer);
+    if (!can_encode(buffer, "MTL::Portable::encodeWaitForStream"))
+        return false;
+    DeviceState& device = buffer.queue->device;
+    auto point = device.mark_stream(stream);
+    if (!point)
+        return false;
+    const auto event = Reference<EventState>::adopt(new EventState(device, false));
+    event->is_foreign = true;
+    event->announce(1, std::move(point));
+    encode_event(buffer, Command::Kind::wait, public_of<Event>(event.get()), 1);
+    return true;
+}
+
 NS::Error* CommandBuffer::error() const {
     return status() == CommandBufferStatusError ? buffer_of(this).error : nullptr;
 }

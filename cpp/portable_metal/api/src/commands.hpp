@@ -162,6 +162,7 @@ struct Flight {
     std::uint64_t value = 0;
     bool completes = false;             // the buffer, which is retained
     std::shared_ptr<DevicePoint> point; // null: there is nothing to wait for
+    bool waits = false;                 // until the event has the value, instead
 };
 
 class QueueState final : public ObjectState {
@@ -211,6 +212,7 @@ public:
     };
     DeviceState& device;
     const bool shared;
+    bool is_foreign = false; // a point in a stream of others: the host is not told when it is passed
     std::atomic<std::uint64_t> value{0};
     std::mutex mutex;
     std::condition_variable changed;
@@ -233,6 +235,20 @@ bool forked_after_use();
 // Devices that work by themselves.
 // Hands the buffer's commands over from next_command on. False when the queue now waits for an event.
 bool hand_over(CommandBufferState& buffer);
+// Lets a thread complete the queue's flights from now on.
+void watch_flights(QueueState& queue);
+// While it lives, the calling thread completes the queue's flights, and need not wake another one to do it.
+class LookingAfter {
+public:
+    explicit LookingAfter(QueueState& queue);
+    ~LookingAfter();
+    LookingAfter(const LookingAfter&) = delete;
+    LookingAfter& operator=(const LookingAfter&) = delete;
+
+private:
+    QueueState& queue_;
+    const QueueState* const outer_;
+};
 // Completes what the device has finished. Does nothing while another thread does that.
 void complete_flights(QueueState& queue);
 // Gives a completed buffer to its handlers, or finishes it. The queue's mutex is held; false: call finish() without it.

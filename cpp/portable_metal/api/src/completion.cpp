@@ -100,17 +100,17 @@ Watcher& watcher() {
     return *instance;
 }
 
+thread_local const QueueState* looked_after_here = nullptr;
+
 void add_flight(QueueState& queue, Flight flight) {
-    bool start_watching = false;
     {
         std::lock_guard lock(queue.mutex);
         if (queue.flights.empty())
             queue.front_since.store(nanoseconds_now(), std::memory_order_relaxed);
         queue.flights.push_back(std::move(flight));
-        start_watching = !std::exchange(queue.watched, true);
     }
-    if (start_watching)
-        watcher().add(queue);
+    if (looked_after_here != &queue)
+        watch_flights(queue);
 }
 
 void signal_later(CommandBufferState& buffer, const Command& command) {
@@ -133,6 +133,9 @@ bool wait_on_device(CommandBufferState& buffer, const Command& command) {
         return true;
     if (const auto point = command.event->announced(command.size)) {
         queue.device_queue->wait_for(*point);
+        // The host, too, hears first of what was waited for: handlers and messages come in that order.
+        if (!command.event->is_foreign)
+            add_flight(queue, {&buffer, command.event, command.size, false, nullptr, true});
         return true;
     }
     return buffer.cancelled.load(std::memory_order_relaxed);
@@ -155,7 +158,8 @@ bool park(CommandBufferState& buffer, const Command& command) {
 
 bool hand_over_command(CommandBufferState& buffer, const Command& command) {
     if (command.kind == Command::Kind::signal) {
-        signal_later(buffer, command); // also after a fault, so that nobody waits for ever
+        if (&command != &buffer.storage->commands.back()) // the last one comes with the end of the buffer
+            signal_later(buffer, command);                // also after a fault, so that nobody waits for ever
         return true;
     }
     if (command.kind == Command::Kind::wait)
@@ -198,6 +202,8 @@ void check_time_limit(QueueState& queue, const Flight& front) {
 }
 
 Progress progress_of(QueueState& queue, const Flight& front, std::string& failure) {
+    if (front.waits)
+        return front.event->value.load(std::memory_order_acquire) >= front.value ? Progress::done : Progress::running;
     if (!front.point || front.point->is_passed())
         return Progress::done;
     const std::int64_t now = nanoseconds_now();
@@ -271,6 +277,22 @@ const Command* hand_over_commands(CommandBufferState& buffer, std::shared_ptr<De
 
 } // namespace
 
+void watch_flights(QueueState& queue) {
+    {
+        std::lock_guard lock(queue.mutex);
+        if (queue.flights.empty() || std::exchange(queue.watched, true))
+            return;
+    }
+    watcher().add(queue);
+}
+
+LookingAfter::LookingAfter(QueueState& queue) : queue_(queue), outer_(std::exchange(looked_after_here, &queue)) {}
+
+LookingAfter::~LookingAfter() {
+    looked_after_here = outer_;
+    watch_flights(queue_);
+}
+
 bool hand_over(CommandBufferState& buffer) {
     QueueState& queue = *buffer.queue;
     std::shared_ptr<DevicePoint> end;
@@ -281,15 +303,23 @@ bool hand_over(CommandBufferState& buffer) {
     } catch (const std::exception& error) {
         if (buffer.fault.empty())
             buffer.fault = error.what();
-        for (; buffer.next_command < buffer.storage->commands.size(); ++buffer.next_command)
+        for (; buffer.next_command + 1 < buffer.storage->commands.size(); ++buffer.next_command)
             if (const Command& command = buffer.storage->commands[buffer.next_command]; command.kind == Command::Kind::signal)
                 add_flight(queue, {&buffer, command.event, command.size, false, nullptr});
+    }
+    Flight last{&buffer, nullptr, 0, true, std::move(end)};
+    if (!buffer.storage->commands.empty() && buffer.storage->commands.back().kind == Command::Kind::signal) {
+        last.event = buffer.storage->commands.back().event;
+        last.value = buffer.storage->commands.back().size;
+        last.event->retain(); // the buffer lets go of it first
+        if (last.point)
+            last.event->announce(last.value, last.point);
     }
     {
         std::lock_guard lock(queue.mutex);
         queue.buffers.pop_front();
     }
-    add_flight(queue, {&buffer, nullptr, 0, true, std::move(end)});
+    add_flight(queue, std::move(last));
     return true;
 }
 
@@ -307,10 +337,12 @@ void complete_flights(QueueState& queue) {
             if (failed)
                 fail(*flight.buffer, failure, !failed_before);
             failed_before |= failed;
-            if (flight.event)
-                flight.event->signal(flight.value);
             if (flight.completes)
                 complete(queue, Reference<CommandBufferState>::adopt(flight.buffer));
+            if (flight.event && !flight.waits)
+                flight.event->signal(flight.value);
+            if (flight.event && flight.completes)
+                flight.event->release();
             flight = {};
         }
     }

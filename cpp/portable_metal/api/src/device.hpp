@@ -41,6 +41,7 @@ struct DeviceCode {
 };
 
 class BufferState;
+class DevicePoint;
 class DeviceQueue;
 class QueueState;
 
@@ -59,6 +60,10 @@ public:
     // Whole pages of the caller's. False: the device cannot reach them.
     virtual bool add_host_memory(void* address, std::size_t length) = 0;
     virtual void remove_host_memory(void* address) = 0;
+    // Memory of a GPU and streams of others, for code that shares them. Whether the device is such a GPU.
+    virtual bool knows_address(std::uint64_t) { return false; }
+    virtual std::shared_ptr<DevicePoint> mark_stream(std::uint64_t) { return nullptr; }
+    virtual void let_stream_wait(std::uint64_t, const DevicePoint&) {}
     // To be told of private buffers: those that a fault takes are marked as lost.
     virtual void track(BufferState&) {}
     virtual void forget(BufferState&) {}

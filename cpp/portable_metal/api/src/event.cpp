@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <thread>
 
+#include "Metal/MetalkiExtensions.hpp"
 #include "commands.hpp"
 #include "validation.hpp"
 
@@ -115,6 +117,19 @@ SharedEvent* Device::newSharedEvent() {
 }
 Fence* Device::newFence() {
     return public_of<Fence>(new FenceState(device_of(this)));
+}
+
+bool Portable::letStreamWait(const Event* event, std::uint64_t value, std::uint64_t stream) {
+    EventState& state = event_of(event);
+    for (;;) {
+        if (state.value.load(std::memory_order_acquire) >= value)
+            return true;
+        if (const auto point = state.announced(value)) {
+            state.device.let_stream_wait(stream, *point);
+            return true;
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(20)); // a thread is about to hand the signal over
+    }
 }
 
 MTL::Device* Event::device() const {

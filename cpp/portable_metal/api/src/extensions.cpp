@@ -15,6 +15,10 @@ std::string compilerVersion() {
     return metalki::compiler::version_string();
 }
 
+NS::UInteger preferredThreads(const ComputePipelineState* pipeline) {
+    return state_of<PipelineState>(pipeline).code->preferred_threads;
+}
+
 bool printsMessages(const ComputePipelineState* pipeline) {
     return state_of<PipelineState>(pipeline).code->prints;
 }

@@ -48,14 +48,10 @@ public:
     }
 
     std::byte* allocate(std::size_t length, MTL::StorageMode storage) override {
-        if (storage == MTL::StorageModePrivate)
-            return pointer_to(gpu_.memory.allocate_on_device(length));
-        if (!promise_host_memory(length))
-            return nullptr;
-        std::byte* memory = gpu_.memory.allocate_on_host(length);
-        if (!memory)
-            give_back_host_memory(length);
-        return memory;
+        return allocate_memory(length, storage, true);
+    }
+    std::byte* allocate_undefined(std::size_t length, MTL::StorageMode storage) override {
+        return allocate_memory(length, storage, false);
     }
     void deallocate(std::byte* address, std::size_t length, MTL::StorageMode storage) override {
         if (storage == MTL::StorageModePrivate)
@@ -86,7 +82,30 @@ public:
     }
     std::unique_ptr<DeviceQueue> make_queue(QueueState& queue) override { return std::make_unique<GpuQueue>(gpu_, queue); }
 
+    bool knows_address(std::uint64_t address) override {
+        unsigned memory_type = 0;
+        const cuda::Use use(gpu_.device);
+        return cuda::driver().pointer_get_attribute(&memory_type, cuda::PointerAttribute::memory_type, address) ==
+               cuda::Result::success;
+    }
+    std::shared_ptr<DevicePoint> mark_stream(std::uint64_t stream) override {
+        return std::make_shared<GpuPoint>(gpu_.mark_foreign(stream));
+    }
+    void let_stream_wait(std::uint64_t stream, const DevicePoint& point) override {
+        gpu_.let_foreign_wait(stream, *static_cast<const GpuPoint&>(point).point);
+    }
+
 private:
+    std::byte* allocate_memory(std::size_t length, MTL::StorageMode storage, bool zeroed) {
+        if (storage == MTL::StorageModePrivate)
+            return pointer_to(gpu_.memory.allocate_on_device(length, zeroed));
+        if (!promise_host_memory(length))
+            return nullptr;
+        std::byte* memory = gpu_.memory.allocate_on_host(length, zeroed);
+        if (!memory)
+            give_back_host_memory(length);
+        return memory;
+    }
     void lose_private_memory() {
         const std::lock_guard lock(private_mutex_);
         for (BufferState* buffer : private_)

@@ -39,7 +39,9 @@ GpuCode::GpuCode(cuda::Device& device, std::shared_ptr<const compiler::Library> 
         const bool by_value = argument.reference || argument.kind == compiler::ArgumentKind::sampler;
         expected.push_back(by_value ? value_sizes_.back() : 0);
     }
-    usual_ = make(value_bytes(expected), false);
+    Form usual;
+    usual.value_bytes = value_bytes(expected);
+    usual_ = make(std::move(usual));
     const compiler::GpuCode& code = usual_->kernel->code();
     function = code.function;
     static_threadgroup_memory = code.static_threadgroup_memory;
@@ -48,14 +50,24 @@ GpuCode::GpuCode(cuda::Device& device, std::shared_ptr<const compiler::Library> 
     prints = code.prints;
 }
 
-std::unique_ptr<const GpuCode::Form> GpuCode::make(std::vector<std::uint32_t> value_bytes, bool folded) const {
+bool GpuCode::Form::has_same_shape(const Form& other) const {
+    const auto size = [](const Form& form) {
+        const compiler::Uint3 all = form.threads.value_or(compiler::Uint3{0, 0, 0});
+        return std::array{all.x, all.y, all.z};
+    };
+    return folded == other.folded && whole == other.whole && axes == other.axes && size(*this) == size(other);
+}
+
+std::unique_ptr<const GpuCode::Form> GpuCode::make(Form wanted) const {
     compiler::GpuRequest request;
     request.target = target_;
-    request.folded = folded;
-    request.value_bytes = value_bytes;
-    auto code = compiler::make_gpu_code(*library_, name_, constants_, request);
-    return std::make_unique<const Form>(
-        Form{std::move(value_bytes), folded, std::make_unique<cuda::Kernel>(device_, std::move(code))});
+    request.folded = wanted.folded;
+    request.whole = wanted.whole;
+    request.axes = wanted.axes;
+    request.threadgroup = wanted.threads;
+    request.value_bytes = wanted.value_bytes;
+    wanted.kernel = std::make_unique<cuda::Kernel>(device_, compiler::make_gpu_code(*library_, name_, constants_, request));
+    return std::make_unique<const Form>(std::move(wanted));
 }
 
 std::vector<std::uint32_t> GpuCode::value_bytes(std::span<const std::uint32_t> lengths) const {
@@ -81,18 +93,52 @@ bool GpuCode::is_usual(std::span<const std::uint32_t> lengths) const {
     return true;
 }
 
-const GpuCode::Form& GpuCode::form(const GpuArguments& arguments, compiler::Uint3 threads) const {
-    const bool folded = threads.z > deepest_threadgroup;
-    if (!folded && is_usual(arguments.lengths)) [[likely]]
-        return *usual_;
-    std::vector<std::uint32_t> wanted = value_bytes(arguments.lengths);
-    if (!folded && wanted == usual_->value_bytes)
-        return *usual_;
+// Code that knows its shape is worth a compile for what is launched again and again.
+const GpuCode::Form* GpuCode::specialised(compiler::Uint3 grid, compiler::Uint3 threads) const {
+    constexpr unsigned worth_while = 3;
+    Form wanted;
+    wanted.whole = grid.x % threads.x == 0 && grid.y % threads.y == 0 && grid.z % threads.z == 0 &&
+                   grid.x / threads.x <= widest_grid && grid.y / threads.y <= highest_grid &&
+                   grid.z / threads.z <= highest_grid;
+    wanted.axes = grid.z > 1 || threads.z > 1 ? 3 : grid.y > 1 || threads.y > 1 ? 2 : 1;
+    // With two or three axes the driver's code was up to twice as slow as without: the size is told of lines only.
+    if (threads.y == 1 && threads.z == 1)
+        wanted.threads = threads;
+    const std::uint64_t shape = (std::uint64_t{threads.x} << 40 | std::uint64_t{threads.y} << 24 | threads.z << 8) ^
+                                (wanted.axes << 1 | unsigned{wanted.whole});
+    if (last_shape_.exchange(shape, std::memory_order_relaxed) != shape) {
+        in_a_row_.store(1, std::memory_order_relaxed);
+        specialised_.store(nullptr, std::memory_order_relaxed);
+        return nullptr;
+    }
+    if (const Form* form = specialised_.load(std::memory_order_acquire); form && form->has_same_shape(wanted)) [[likely]]
+        return form;
+    if (in_a_row_.fetch_add(1, std::memory_order_relaxed) < worth_while)
+        return nullptr;
+    wanted.value_bytes = usual_->value_bytes;
+    const Form& form = other(std::move(wanted));
+    specialised_.store(&form, std::memory_order_release);
+    return &form;
+}
+
+const GpuCode::Form& GpuCode::other(Form wanted) const {
     const std::lock_guard lock(mutex_);
-    for (const auto& other : others_)
-        if (other->folded == folded && other->value_bytes == wanted)
-            return *other;
-    return *others_.emplace_back(make(std::move(wanted), folded));
+    for (const auto& there : others_)
+        if (there->has_same_shape(wanted) && there->value_bytes == wanted.value_bytes)
+            return *there;
+    return *others_.emplace_back(make(std::move(wanted)));
+}
+
+const GpuCode::Form& GpuCode::form(const GpuArguments& arguments, compiler::Uint3 grid, compiler::Uint3 threads) const {
+    const bool folded = threads.z > deepest_threadgroup;
+    if (!folded && is_usual(arguments.lengths)) [[likely]] {
+        const Form* form = specialised(grid, threads);
+        return form ? *form : *usual_;
+    }
+    Form wanted;
+    wanted.value_bytes = value_bytes(arguments.lengths);
+    wanted.folded = folded;
+    return wanted.has_same_shape(*usual_) && wanted.value_bytes == usual_->value_bytes ? *usual_ : other(std::move(wanted));
 }
 
 void GpuCode::fill(GpuParameters& parameters, const Form& form, const GpuArguments& arguments) {

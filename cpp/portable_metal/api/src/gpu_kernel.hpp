@@ -10,6 +10,9 @@
 
 namespace metalki::api {
 
+// CUDA's limits of a grid, in threadgroups.
+constexpr std::uint32_t widest_grid = 0x7fffffff, highest_grid = 65535;
+
 // Arguments of a dispatch as they are encoded.
 struct GpuArguments {
     std::span<void* const> addresses;
@@ -36,17 +39,24 @@ public:
     struct Form {
         std::vector<std::uint32_t> value_bytes; // by slot: of arguments that are parameters themselves
         bool folded = false;                    // threadgroups are lines
+        bool whole = false;                     // only for grids of whole threadgroups that go in one launch
+        unsigned axes = 3;                      // only for a single thread on the others
+        std::optional<compiler::Uint3> threads; // set: for threadgroups of this size only
         std::unique_ptr<cuda::Kernel> kernel;
+
+        bool has_same_shape(const Form& other) const;
     };
 
-    // The form that takes these arguments for threadgroups of this size. Compiles it when it is first asked for.
-    const Form& form(const GpuArguments& arguments, compiler::Uint3 threads) const;
+    // The form that takes these arguments for this grid. Compiles it when it is worth while.
+    const Form& form(const GpuArguments& arguments, compiler::Uint3 grid, compiler::Uint3 threads) const;
     static void fill(GpuParameters& parameters, const Form& form, const GpuArguments& arguments);
 
 private:
     bool is_usual(std::span<const std::uint32_t> lengths) const;
     std::vector<std::uint32_t> value_bytes(std::span<const std::uint32_t> lengths) const;
-    std::unique_ptr<const Form> make(std::vector<std::uint32_t> value_bytes, bool folded) const;
+    const Form* specialised(compiler::Uint3 grid, compiler::Uint3 threads) const;
+    const Form& other(Form wanted) const;
+    std::unique_ptr<const Form> make(Form wanted) const;
 
     cuda::Device& device_;
     const std::shared_ptr<const compiler::Library> library_;
@@ -55,6 +65,10 @@ private:
     const compiler::GpuTarget target_;
     std::vector<std::uint32_t> value_sizes_; // by slot: what may be a parameter itself has this size; 0: it may not
     std::unique_ptr<const Form> usual_;      // references and samplers as parameters
+    // The usual form for what came last, when it came several times in a row.
+    mutable std::atomic<std::uint64_t> last_shape_{0};
+    mutable std::atomic<unsigned> in_a_row_{0};
+    mutable std::atomic<const Form*> specialised_{nullptr};
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<const Form>> others_;
 };

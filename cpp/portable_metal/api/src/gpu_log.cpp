@@ -15,6 +15,9 @@ using compiler::GpuLogArgument;
 using compiler::GpuLogHeader;
 using compiler::GpuLogRecord;
 
+// Records hold the format as well, and numbers that are short as texts.
+constexpr std::size_t room_for_records = 4;
+
 // One record, with its bounds.
 class Record {
 public:
@@ -111,7 +114,7 @@ void format(const Record& record) {
 } // namespace
 
 GpuLog::GpuLog(cuda::Gpu& gpu, cuda::Stream& stream, const cpu::MessageLog& log)
-    : gpu_(gpu), bytes_(sizeof(GpuLogHeader) + log.capacity()), generation_(gpu.device.generation()) {
+    : gpu_(gpu), bytes_(sizeof(GpuLogHeader) + room_for_records * log.capacity()), generation_(gpu.device.generation()) {
     device_ = gpu.memory.allocate_on_device(bytes_);
     host_ = device_ ? gpu.memory.allocate_on_host(bytes_) : nullptr;
     if (!host_) {
@@ -120,7 +123,7 @@ GpuLog::GpuLog(cuda::Gpu& gpu, cuda::Stream& stream, const cpu::MessageLog& log)
         throw std::runtime_error("no memory of " + std::to_string(bytes_) + " bytes for what kernels print");
     }
     GpuLogHeader header{};
-    header.capacity = static_cast<std::uint32_t>(log.capacity());
+    header.capacity = static_cast<std::uint32_t>(bytes_ - sizeof header);
     header.lowest = static_cast<std::uint32_t>(log.lowest());
     header.end = UINT32_MAX;
     std::memcpy(host_, &header, sizeof header);

@@ -9,19 +9,6 @@
 namespace metalki::api {
 namespace {
 
-// CUDA's limits of a grid, in threadgroups.
-constexpr std::uint32_t widest_grid = 0x7fffffff, highest_grid = 65535;
-
-class GpuPoint final : public DevicePoint {
-public:
-    explicit GpuPoint(std::shared_ptr<cuda::Point> point) : point(std::move(point)) {}
-    bool is_passed() const override { return point->is_passed(); }
-    Progress look(std::string& failure) const override { return static_cast<Progress>(point->look(failure)); }
-
-    const std::shared_ptr<cuda::Point> point;
-};
-static_assert(static_cast<int>(Progress::failed) == static_cast<int>(cuda::Progress::failed));
-
 struct GpuRun final : DeviceRun {
     std::shared_ptr<cuda::Point> started, ended;
     std::unique_ptr<GpuLog> log; // of kernels that print
@@ -71,7 +58,7 @@ void GpuQueue::enter() {
 
 void GpuQueue::begin(CommandBufferState& buffer) {
     buffer.device_run = std::make_unique<GpuRun>();
-    run_of(buffer).started = stream_->mark();
+    run_of(buffer).started = stream_->mark(true);
 }
 
 void GpuQueue::run(CommandBufferState& buffer, const Command& command) {
@@ -120,7 +107,7 @@ void GpuQueue::dispatch(CommandBufferState& buffer, const Command& command) {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0)
         return;
     const auto& code = static_cast<const GpuCode&>(*command.pipeline->code);
-    const GpuCode::Form& form = code.form(arguments, threads);
+    const GpuCode::Form& form = code.form(arguments, grid, threads);
     GpuParameters parameters;
     GpuCode::fill(parameters, form, arguments);
     const compiler::Uint3 groups{groups_of(grid.x, threads.x), groups_of(grid.y, threads.y), groups_of(grid.z, threads.z)};
@@ -176,14 +163,25 @@ std::shared_ptr<DevicePoint> GpuQueue::end(CommandBufferState& buffer) {
     return std::make_shared<GpuPoint>(run.ended);
 }
 
+// The device's clock from one buffer to the next; the host's where the device had nothing to do for a while.
+void GpuQueue::set_times(CommandBufferState& buffer, const std::shared_ptr<cuda::Point>& start,
+                         const std::shared_ptr<cuda::Point>& end) {
+    constexpr double idle = 0.01;
+    const double now = buffer.end, duration = end->seconds_since(*start);
+    const double gap = last_end_ ? start->seconds_since(*last_end_) : idle;
+    buffer.start = gap < idle ? std::min(last_end_time_ + std::max(gap, 0.0), now) : std::max(last_end_time_, now - duration);
+    buffer.end = std::min(buffer.start + duration, now);
+    last_end_ = end;
+    last_end_time_ = buffer.end;
+}
+
 void GpuQueue::completed(CommandBufferState& buffer) {
-    const double now = seconds_now();
-    buffer.end = now;
+    buffer.end = seconds_now();
     if (!buffer.device_run)
         return;
     const GpuRun& run = run_of(buffer);
     if (run.started && run.ended && buffer.fault.empty())
-        buffer.start = std::max(buffer.start, now - run.ended->seconds_since(*run.started));
+        set_times(buffer, run.started, run.ended);
     if (run.log && buffer.fault.empty())
         run.log->deliver(buffer.log);
 }

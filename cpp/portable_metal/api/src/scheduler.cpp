@@ -538,6 +538,7 @@ void commit(CommandBufferState& buffer) {
 
 bool commit_and_run(CommandBufferState& buffer, std::chrono::nanoseconds limit) {
     if (buffer.queue->device_queue) {
+        const LookingAfter looking_after(*buffer.queue);
         const bool for_ever = limit == std::chrono::nanoseconds::max();
         return commit(buffer, true) || wait_for_device(buffer, for_ever ? Clock::time_point::max() : Clock::now() + limit);
     }

@@ -68,8 +68,9 @@ std::string content_hash(std::string_view text) {
 }
 
 const DiskCache& DiskCache::instance() {
-    static const DiskCache cache(default_folder());
-    return cache;
+    // Never destroyed: threads may still compile while the process ends.
+    static const auto* const cache = new DiskCache(default_folder());
+    return *cache;
 }
 
 // Two levels of folders keep the number of files in one folder small.

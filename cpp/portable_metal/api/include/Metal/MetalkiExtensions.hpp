@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,6 +25,22 @@ METALKI_API std::string compilerVersion();
 
 // Device::newBuffer of what is not going to be read before it is written: the contents are undefined.
 METALKI_API Buffer* newUndefinedBuffer(Device* device, NS::UInteger length, ResourceOptions options);
+
+// A private buffer of a GPU's memory that other code has allocated, such as another CUDA library of the process; it is not
+// copied. The deallocator runs when the buffer dies. Null where the device is no GPU or the driver does not know the address.
+METALKI_API Buffer* newBufferAtAddress(Device* device, std::uint64_t address, NS::UInteger length,
+                                       const std::function<void()>& deallocator);
+
+// Commands encoded later wait, on the device, for what a CUDA stream (a CUstream as a number) has been given by now. False:
+// the device has no such streams.
+METALKI_API bool encodeWaitForStream(CommandBuffer* commandBuffer, std::uint64_t stream);
+
+// What the CUDA stream is given from now on waits, on the device, until the event has the value, which a committed command
+// buffer of the device signals. Returns when the device has been told. False: the device has no such streams.
+METALKI_API bool letStreamWait(const Event* event, std::uint64_t value, std::uint64_t stream);
+
+// Threads of a threadgroup with which the device runs the pipeline best where there is much to do; 0: it has no opinion.
+METALKI_API NS::UInteger preferredThreads(const ComputePipelineState* pipeline);
 
 // What `#include` finds besides the standard headers.
 struct IncludeSources {
