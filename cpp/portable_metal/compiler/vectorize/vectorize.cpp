@@ -5,6 +5,7 @@
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
+#include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include "codegen/analyses.hpp"
@@ -18,6 +19,11 @@
 namespace metalki::compiler::vectorize {
 namespace {
 
+// AVX-512; all others keep a mask in an ordinary vector register.
+bool has_mask_registers(const llvm::TargetMachine& machine) {
+    return machine.getTargetTriple().isX86() && machine.getMCSubtargetInfo()->checkFeatures("+avx512f");
+}
+
 llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::TargetMachine& machine) {
     llvm::DominatorTree dominators(kernel);
     llvm::LoopInfo loops(dominators);
@@ -26,7 +32,7 @@ llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::Ta
     Analyses analyses(builder);
     LoadGroups load_groups(kernel, divergence, analyses.functions.getResult<llvm::AAManager>(kernel));
     VectorMath mathematics(machine);
-    return Widener(kernel, divergence, load_groups, mathematics).run();
+    return Widener(kernel, divergence, load_groups, mathematics, !has_mask_registers(machine)).run();
 }
 
 // A function that stayed out of line and synchronises would have to wait for lanes that are not in it.

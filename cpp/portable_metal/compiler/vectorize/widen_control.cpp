@@ -73,12 +73,28 @@ void Widener::enter(llvm::BasicBlock* block) {
 }
 
 Mask Widener::load_mask(llvm::AllocaInst* slot) {
-    return slot ? builder_.CreateLoad(slot->getAllocatedType(), slot, "mask") : all_lanes_;
+    if (!slot) {
+        return all_lanes_;
+    }
+    llvm::Value* known = builder_.CreateLoad(slot->getAllocatedType(), slot, "mask");
+    llvm::Constant* zero = llvm::Constant::getNullValue(known->getType());
+    return integer_masks_ ? builder_.CreateICmpSLT(known, zero) : known;
+}
+
+llvm::AllocaInst* Widener::make_mask_slot(const llvm::Twine& name) {
+    return make_slot(vector_of(integer_masks_ ? builder_.getInt32Ty() : builder_.getInt1Ty()), name);
+}
+
+// Null: no lane.
+void Widener::store_mask(llvm::AllocaInst* slot, Mask mask) {
+    auto* type = slot->getAllocatedType();
+    builder_.CreateStore(mask ? builder_.CreateSExt(mask, type) : llvm::Constant::getNullValue(type), slot);
 }
 
 void Widener::or_mask(llvm::AllocaInst* slot, Mask mask) {
-    llvm::Value* old = builder_.CreateLoad(slot->getAllocatedType(), slot);
-    builder_.CreateStore(builder_.CreateOr(old, mask ? mask : full_mask()), slot);
+    auto* type = slot->getAllocatedType();
+    llvm::Value* old = builder_.CreateLoad(type, slot);
+    builder_.CreateStore(builder_.CreateOr(old, builder_.CreateSExt(mask ? mask : full_mask(), type)), slot);
 }
 
 void Widener::emit_level(LevelState& state) {
@@ -95,8 +111,8 @@ void Widener::emit_level(LevelState& state) {
     if (level.divergent) {
         enter(state.end);
         Mask again = load_mask(state.again);
-        builder_.CreateStore(again, state.mask);
-        builder_.CreateStore(llvm::Constant::getNullValue(again->getType()), state.again);
+        store_mask(state.mask, again);
+        store_mask(state.again, nullptr);
         builder_.CreateCondBr(any(again), label(level.loop->getHeader()), state.behind);
     }
 }
@@ -151,11 +167,10 @@ void Widener::emit_inner_loop(LevelState& outer, unsigned index, llvm::AllocaIns
     }
     if (state.collects) {
         state.behind = llvm::BasicBlock::Create(context_, "behind", body_);
-        llvm::Type* lanes_type = full_mask()->getType();
         for (const Edge& edge : node.edges) {
             llvm::AllocaInst*& slot = state.exit_masks[{edge.from, edge.to}];
-            slot = make_slot(lanes_type, "left");
-            builder_.CreateStore(llvm::Constant::getNullValue(lanes_type), slot);
+            slot = make_mask_slot("left");
+            store_mask(slot, nullptr);
             // Lanes that left the outer loop in an earlier iteration wait behind it with their values.
             if (!outer.level->loop || outer.level->loop->contains(edge.to)) {
                 forget_phis(edge.to);
@@ -163,10 +178,10 @@ void Widener::emit_inner_loop(LevelState& outer, unsigned index, llvm::AllocaIns
         }
         if (state.level->divergent) {
             Mask entering = load_mask(mask) ? load_mask(mask) : full_mask();
-            state.mask = make_slot(lanes_type, "live");
-            state.again = make_slot(lanes_type, "again");
-            builder_.CreateStore(entering, state.mask);
-            builder_.CreateStore(llvm::Constant::getNullValue(lanes_type), state.again);
+            state.mask = make_mask_slot("live");
+            state.again = make_mask_slot("again");
+            store_mask(state.mask, entering);
+            store_mask(state.again, nullptr);
         }
         if (state.level->together) {
             emit_full_loop(state, header);
@@ -192,7 +207,6 @@ void Widener::forget_phis(const llvm::BasicBlock* block) {
 // Nobody waits yet in the blocks behind a split, `from` and those after it, nor where they end.
 void Widener::open_region(LevelState& state, const Level::Node& split, unsigned from) {
     const Level& level = *state.level;
-    llvm::Type* lanes_type = full_mask()->getType();
     // What left a loop has brought its values along.
     auto is_loop_exit = [&](const llvm::BasicBlock* block) {
         return split.inner && std::ranges::any_of(split.edges, [&](const Edge& edge) { return edge.to == block; });
@@ -204,9 +218,9 @@ void Widener::open_region(LevelState& state, const Level::Node& split, unsigned 
     };
     for (unsigned r : split.region) {
         if (!state.node_masks[r]) {
-            state.node_masks[r] = make_slot(lanes_type, "on");
+            state.node_masks[r] = make_mask_slot("on");
         }
-        builder_.CreateStore(llvm::Constant::getNullValue(lanes_type), state.node_masks[r]);
+        store_mask(state.node_masks[r], nullptr);
         if (r >= from) {
             forget(r);
         }

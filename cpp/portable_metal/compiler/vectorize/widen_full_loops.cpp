@@ -71,7 +71,7 @@ void Widener::emit_partings(LevelState& masked) {
         auto owner = std::ranges::find_if(level.nodes, contains);
         open_region(masked, owner == level.nodes.end() ? level.nodes[node] : *owner, node + 1);
         if (level.nodes[node].predicated) {
-            builder_.CreateStore(full_mask(), masked.node_masks[node]);
+            store_mask(masked.node_masks[node], full_mask());
         }
         emit_masked_branch(masked, level.nodes[node]);
         builder_.CreateBr(masked.behind_partings.at(parting.at));

@@ -23,10 +23,10 @@ bool leaves_its_block(const llvm::Instruction& instruction) {
 } // namespace
 
 Widener::Widener(llvm::Function& kernel, const Divergence& divergence, const LoadGroups& load_groups,
-                 const VectorMath& mathematics)
+                 const VectorMath& mathematics, bool integer_masks)
     : kernel_(kernel), divergence_(divergence), load_groups_(load_groups), mathematics_(mathematics),
-      context_(kernel.getContext()), module_(*kernel.getParent()), layout_(module_.getDataLayout()),
-      builder_(kernel.getContext()) {}
+      integer_masks_(integer_masks), context_(kernel.getContext()), module_(*kernel.getParent()),
+      layout_(module_.getDataLayout()), builder_(kernel.getContext()) {}
 
 llvm::FixedVectorType* Widener::vector_of(llvm::Type* scalar) const {
     return llvm::FixedVectorType::get(scalar, lanes);

@@ -38,7 +38,8 @@ using Mask = llvm::Value*;
 
 class Widener {
 public:
-    Widener(llvm::Function& kernel, const Divergence& divergence, const LoadGroups& load_groups, const VectorMath& mathematics);
+    Widener(llvm::Function& kernel, const Divergence& divergence, const LoadGroups& load_groups, const VectorMath& mathematics,
+            bool integer_masks);
 
     // void body(context, simdgroup, x, y, z, active lanes): runs one SIMD-group. x, y, z: position of lane 0 in the grid (flat)
     // or in the threadgroup. Values that live from block to block sit in allocas, those in the first block depend on the
@@ -96,6 +97,8 @@ private:
     bool needs_guard(const Level::Node& node) const;
     Mask load_mask(llvm::AllocaInst* slot);
     void or_mask(llvm::AllocaInst* slot, Mask mask);
+    void store_mask(llvm::AllocaInst* slot, Mask mask);
+    llvm::AllocaInst* make_mask_slot(const llvm::Twine& name);
 
     // widen_full_loops.cpp
     void emit_full_loop(LevelState& masked, llvm::BasicBlock* header);
@@ -222,6 +225,7 @@ private:
     const Divergence& divergence_;
     const LoadGroups& load_groups_;
     const VectorMath& mathematics_;
+    bool integer_masks_; // masks wait as a number a lane, which machines without registers for masks compare and blend with
     llvm::LLVMContext& context_;
     llvm::Module& module_;
     const llvm::DataLayout& layout_;
