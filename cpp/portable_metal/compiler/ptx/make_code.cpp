@@ -58,16 +58,18 @@ void optimize_for_gpu(llvm::Module& module, llvm::TargetMachine& machine) {
     machine.registerPassBuilderCallbacks(builder);
     Analyses analyses(builder);
     builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, analyses.modules);
-    // What unrolling has made known only in the end.
-    widen_copies(module);
-    spread_small_arrays(module);
-    Analyses late_analyses(builder);
-    llvm::FunctionPassManager late;
-    late.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-    late.addPass(llvm::EarlyCSEPass());
-    late.addPass(llvm::InferAddressSpacesPass());
-    late.addPass(llvm::InferAlignmentPass());
-    llvm::createModuleToFunctionPassAdaptor(std::move(late)).run(module, late_analyses.modules);
+    // What unrolling has made known only in the end: pointers to a thread's own memory that lay in it, and then what they mean.
+    for (int round = 0; round < 2; ++round) {
+        widen_copies(module);
+        spread_small_arrays(module);
+        Analyses late_analyses(builder);
+        llvm::FunctionPassManager late;
+        late.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+        late.addPass(llvm::EarlyCSEPass());
+        late.addPass(llvm::InferAddressSpacesPass());
+        late.addPass(llvm::InferAlignmentPass());
+        llvm::createModuleToFunctionPassAdaptor(std::move(late)).run(module, late_analyses.modules);
+    }
 }
 
 void keep_entry_only(llvm::Module& module, const llvm::Function& entry) {

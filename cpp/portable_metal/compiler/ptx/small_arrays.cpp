@@ -215,6 +215,45 @@ llvm::Value* bit_of(llvm::ExtractElementInst& extract) {
     return builder.CreateTrunc(builder.CreateLShr(whole, index->getZExtValue()), builder.getInt1Ty());
 }
 
+// One element of a vector, calculated by itself: LLVM goes through memory for some rows of bits and bytes.
+llvm::Value* element_of(llvm::IRBuilder<>& builder, llvm::Value* vector, std::uint64_t index) {
+    auto* constant = llvm::dyn_cast<llvm::Constant>(vector);
+    if (llvm::Value* element = constant ? constant->getAggregateElement(static_cast<unsigned>(index)) : nullptr) {
+        return element;
+    }
+    if (auto* insert = llvm::dyn_cast<llvm::InsertElementInst>(vector)) {
+        if (auto* place = llvm::dyn_cast<llvm::ConstantInt>(insert->getOperand(2))) {
+            return place->getZExtValue() == index ? insert->getOperand(1) : element_of(builder, insert->getOperand(0), index);
+        }
+    }
+    auto* instruction = llvm::dyn_cast<llvm::Instruction>(vector);
+    const bool is_cast = instruction && (llvm::isa<llvm::ZExtInst>(vector) || llvm::isa<llvm::SExtInst>(vector) ||
+                                         llvm::isa<llvm::TruncInst>(vector));
+    if (is_cast) {
+        llvm::Value* inner = element_of(builder, instruction->getOperand(0), index);
+        return builder.CreateCast(llvm::cast<llvm::CastInst>(vector)->getOpcode(), inner, vector->getType()->getScalarType());
+    }
+    if (auto* comparison = llvm::dyn_cast<llvm::CmpInst>(vector)) {
+        return builder.CreateCmp(comparison->getPredicate(), element_of(builder, comparison->getOperand(0), index),
+                                 element_of(builder, comparison->getOperand(1), index));
+    }
+    if (auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(vector); operation && operation->isBitwiseLogicOp()) {
+        return builder.CreateBinOp(operation->getOpcode(), element_of(builder, operation->getOperand(0), index),
+                                   element_of(builder, operation->getOperand(1), index));
+    }
+    return builder.CreateExtractElement(vector, builder.getInt64(index));
+}
+
+llvm::Value* small_element(llvm::ExtractElementInst& extract) {
+    const auto* index = llvm::dyn_cast<llvm::ConstantInt>(extract.getIndexOperand());
+    if (!index || extract.getType()->getPrimitiveSizeInBits() > 8 ||
+        index->getZExtValue() >= extract.getVectorOperandType()->getElementCount().getFixedValue()) {
+        return nullptr;
+    }
+    llvm::IRBuilder<> builder(&extract);
+    return element_of(builder, extract.getVectorOperand(), index->getZExtValue());
+}
+
 bool is_row_of_bytes(llvm::Type* type) {
     const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
     return vector && vector->getElementType()->isIntegerTy(8) && vector->getNumElements() <= 8;
@@ -224,6 +263,11 @@ bool is_row_of_bytes(llvm::Type* type) {
 llvm::Value* converted_bytes(llvm::BitCastInst& cast) {
     llvm::IRBuilder<> builder(&cast);
     llvm::Type* number = builder.getIntNTy(static_cast<unsigned>(cast.getType()->getPrimitiveSizeInBits().getFixedValue()));
+    auto* load = llvm::dyn_cast<llvm::LoadInst>(cast.getOperand(0));
+    if (load && load->isSimple() && is_row_of_bytes(cast.getSrcTy()) && !cast.getDestTy()->isVectorTy()) {
+        builder.SetInsertPoint(load);
+        return builder.CreateAlignedLoad(cast.getType(), load->getPointerOperand(), load->getAlign());
+    }
     if (is_row_of_bytes(cast.getSrcTy()) && !cast.getDestTy()->isVectorTy()) {
         llvm::Value* out = llvm::ConstantInt::get(number, 0);
         for (unsigned i = 0; i < llvm::cast<llvm::FixedVectorType>(cast.getSrcTy())->getNumElements(); ++i) {
@@ -263,12 +307,6 @@ void spread_small_arrays(llvm::Module& module) {
 
 void spread_vector_indices(llvm::Module& module) {
     for (llvm::Function& function : module) {
-        for (auto* cast : all_of<llvm::BitCastInst>(function)) {
-            if (llvm::Value* converted = converted_bytes(*cast)) {
-                cast->replaceAllUsesWith(converted);
-                cast->eraseFromParent();
-            }
-        }
         for (auto* extract : all_of<llvm::ExtractElementInst>(function)) {
             if (llvm::Value* bit = bit_of(*extract)) {
                 extract->replaceAllUsesWith(bit);
@@ -306,6 +344,18 @@ void spread_vector_indices(llvm::Module& module) {
             }
             insert->replaceAllUsesWith(out);
             insert->eraseFromParent();
+        }
+        for (auto* cast : all_of<llvm::BitCastInst>(function)) {
+            if (llvm::Value* converted = converted_bytes(*cast)) {
+                cast->replaceAllUsesWith(converted);
+                cast->eraseFromParent();
+            }
+        }
+        for (auto* extract : all_of<llvm::ExtractElementInst>(function)) {
+            if (llvm::Value* element = small_element(*extract)) {
+                extract->replaceAllUsesWith(element);
+                extract->eraseFromParent();
+            }
         }
     }
 }

@@ -1,0 +1,97 @@
+// Forms of code for GPUs that a launcher can ask for, seen in their PTX. Needs no GPU.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "compiler/gpu_code.hpp"
+
+namespace {
+
+using namespace metalki::compiler;
+
+constexpr const char* scale = R"(
+    kernel void scale(device float* data [[buffer(0)]], constant float& factor [[buffer(1)]], constant uint& n [[buffer(2)]],
+                      uint i [[thread_position_in_grid]]) { if (i < n) data[i] *= factor; })";
+constexpr const char* lanes = R"(
+    kernel void lanes(device float* data [[buffer(0)]], uint3 p [[thread_position_in_grid]],
+                      uint i [[thread_index_in_threadgroup]]) { data[p.x + i] = metal::simd_sum(data[p.y + p.z]); })";
+
+std::shared_ptr<const GpuCode> make(const char* source, const char* name, const GpuRequest& request) {
+    auto library = Library::from_source(source, Options());
+    return make_gpu_code(*library, name, {}, request);
+}
+
+bool has(const GpuCode& code, const char* text) {
+    return code.ptx.find(text) != std::string::npos;
+}
+
+TEST_CASE("parameters are laid out as the launcher is told") {
+    const auto code = make(scale, "scale", {});
+    CHECK(code->entry == "scale");
+    CHECK(code->geometry_offset == 0);
+    CHECK(code->parameter_offsets == std::vector<std::uint32_t>{56, 64, 72});
+    CHECK(code->parameter_bytes == 80);
+    CHECK_FALSE(code->prints);
+    CHECK(has(*code, ".target sm_90"));
+}
+
+TEST_CASE("constants by value lie among the parameters") {
+    GpuRequest request;
+    request.value_bytes = {0, 4, 4};
+    const auto code = make(scale, "scale", request);
+    CHECK(code->parameter_offsets == std::vector<std::uint32_t>{56, 64, 80});
+    CHECK(code->parameter_bytes == 84);
+    CHECK(has(*code, ".param .align 16 .b8 scale_param_14[4]"));
+    CHECK_FALSE(has(*code, "ld.global.nc"));
+    CHECK_FALSE(has(*code, ".local"));
+}
+
+TEST_CASE("a buffer that kernels write is no value") {
+    GpuRequest request;
+    request.value_bytes = {4};
+    CHECK_THROWS_AS(make(scale, "scale", request), SpecializationError);
+}
+
+TEST_CASE("known threadgroups") {
+    GpuRequest request;
+    request.threadgroup = Uint3{8, 4, 2};
+    CHECK(has(*make(lanes, "lanes", request), ".reqntid 8, 4, 2"));
+    request.folded = true;
+    const auto folded = make(lanes, "lanes", request);
+    CHECK(has(*folded, ".reqntid 64, 1, 1"));
+    CHECK_FALSE(has(*folded, "%tid.y"));
+}
+
+TEST_CASE("whole grids of one axis need no guard") {
+    GpuRequest request;
+    request.whole = true;
+    request.axes = 1;
+    const auto code = make(scale, "scale", request);
+    CHECK(has(*code, "%ctaid.x"));
+    CHECK_FALSE(has(*code, "%ctaid.y"));
+    CHECK_FALSE(has(*code, "min.u32"));
+}
+
+TEST_CASE("targets") {
+    GpuRequest request;
+    request.target.architecture = 120; // newer than LLVM knows
+    CHECK(has(*make(scale, "scale", request), ".target sm_90"));
+    request.target.architecture = 75;
+    const auto old = make(lanes, "lanes", request);
+    CHECK(has(*old, ".target sm_75"));
+    request.target.architecture = 60;
+    CHECK_THROWS_AS(make(scale, "scale", request), SpecializationError);
+    request.target.architecture = 90;
+    request.target.ptx_version = 70; // the driver reads no sm_90
+    CHECK(has(*make(scale, "scale", request), ".target sm_80"));
+}
+
+TEST_CASE("libdevice that is not there is named") {
+    GpuRequest request;
+    request.target.libdevice = "/nowhere/libdevice.10.bc";
+    constexpr const char* source = "kernel void k(device float* x) { x[0] = metal::log(x[0]); }";
+    CHECK_THROWS_WITH_AS(make(source, "k", request), doctest::Contains("/nowhere/libdevice.10.bc"), SpecializationError);
+}
+
+} // namespace

@@ -1,0 +1,244 @@
+"""Code for NVIDIA GPUs, seen as text: needs no GPU. Where ptxas is found it assembles what is tested here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import metalki as mk
+
+pytestmark = pytest.mark.skipif(mk.device().kind == "metal", reason="Metal has its own code")
+
+HEAD = "#include <metal_stdlib>\n#include <metal_simdgroup_matrix>\nusing namespace metal;\n"
+CONFORMANCE = Path(__file__).parent / "conformance"
+
+
+def find_ptxas() -> str | None:
+    """METALKI_PTXAS, or the one in PATH, in a CUDA toolkit, or of the package nvidia-cuda-nvcc."""
+    places = [os.environ.get("METALKI_PTXAS"), shutil.which("ptxas"), "/usr/local/cuda/bin/ptxas"]
+    places += [str(p) for folder in sys.path for p in Path(folder).glob("nvidia/cu*/bin/ptxas")]
+    return next((place for place in places if place and Path(place).is_file()), None)
+
+
+PTXAS = find_ptxas()
+
+
+def assemble(text: str, folder: Path) -> None:
+    """Fails with the messages of ptxas when it refuses the text."""
+    if PTXAS is None:
+        return
+    source = folder / "kernel.ptx"
+    source.write_text(text)
+    result = subprocess.run(
+        [PTXAS, "-arch=sm_90", "-O1", str(source), "-o", str(folder / "kernel.cubin")], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def code(text: str, folder: Path, **options: Any) -> str:
+    result = mk.Kernel(HEAD + text, **options).disassemble("ptx")
+    assemble(result, folder)
+    return result
+
+
+def test_places_are_registers_and_arguments_are_parameters(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float* o, device const float* a, constant uint& n, uint i [[thread_position_in_grid]])"
+        " { if (i < n) o[i] = a[i] * 2; }",
+        tmp_path,
+    )
+    assert ".visible .entry k(" in text
+    assert "%ctaid.x" in text
+    assert "%tid.x" in text
+    assert ".local" not in text
+    assert "ld.global.f32" in text
+    assert "st.global.f32" in text
+    assert "ld.global.nc" in text  # the constant
+    assert not re.search(r"\b(ld|st)\.f32", text)  # no address whose space is unknown
+
+
+def test_vectors_take_one_instruction_where_they_are_aligned(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float4* o, device const float4* a, uint i [[thread_position_in_grid]]) { o[i] = a[i]; }",
+        tmp_path,
+    )
+    assert "ld.global.v4" in text
+    assert "st.global.v4" in text
+    assert not re.search(r"ld\.global\.(f32|u32|b32)", text)
+
+
+def test_vectors_at_unknown_addresses_are_looked_at(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float4* o, device const float* a, uint i [[thread_position_in_grid]])"
+        " { o[i] = *(device const float4*)(a + i); }",
+        tmp_path,
+    )
+    assert "ld.global.v4" in text  # if it is aligned
+    assert re.search(r"ld\.global\.(f32|u32|b32)", text)  # if it is not
+
+
+def test_threadgroup_memory_is_shared_and_left_as_it_is(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float* o, threadgroup float* d [[threadgroup(0)]], uint i [[thread_position_in_threadgroup]])"
+        " { threadgroup float s[64]; s[i] = i; d[i] = o[i]; threadgroup_barrier(mem_flags::mem_threadgroup);"
+        " o[i] = s[63 - i] + d[63 - i]; }",
+        tmp_path,
+    )
+    assert re.search(r"\.shared \.align 16 \.b8 threadgroup_memory\[256\];", text)
+    assert ".extern .shared .align 16 .b8 threadgroup_arguments[]" in text
+    assert "bar.sync" in text
+    assert "ld.shared" in text
+    assert "st.shared" in text
+
+
+@pytest.mark.parametrize(
+    ("function", "instruction"),
+    [
+        ("simd_sum(v)", "redux.sync.add.s32"),
+        ("simd_max(v)", "redux.sync.max.s32"),
+        ("simd_and(v)", "redux.sync.and.b32"),
+        ("int(simd_sum(float(v)))", "shfl.sync.bfly.b32"),
+        ("simd_shuffle_xor(v, 1)", "shfl.sync"),
+        ("int((simd_vote::vote_t)simd_ballot(v > 0))", "vote.sync.ballot.b32"),
+        ("quad_sum(v)", "shfl.sync.idx.b32"),
+        ("simd_prefix_exclusive_sum(v)", "shfl.sync.idx.b32"),
+    ],
+)
+def test_simd_functions_are_instructions_of_the_warp(function: str, instruction: str, tmp_path: Path) -> None:
+    text = code(
+        f"kernel void k(device int* o, uint i [[thread_position_in_grid]]) {{ int v = o[i]; o[i] = {function}; }}",
+        tmp_path,
+    )
+    assert instruction in text
+    assert "activemask.b32" in text
+    assert ".local" not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "atomic", "instruction"),
+    [
+        ("atomic_float", "atomic_fetch_add_explicit(o, 1.5f, memory_order_relaxed)", "add.f32"),
+        ("atomic_int", "atomic_fetch_max_explicit(o, 3, memory_order_relaxed)", "max.s32"),
+        ("atomic_uint", "atomic_fetch_xor_explicit(o, 3u, memory_order_relaxed)", "xor.b32"),
+        ("atomic_ulong", "atomic_max_explicit(o, 3ul, memory_order_relaxed)", "max.u64"),
+    ],
+)
+def test_atomics_are_native(kind: str, atomic: str, instruction: str, tmp_path: Path) -> None:
+    text = code(f"kernel void k(device {kind}* o) {{ {atomic}; }}", tmp_path)
+    assert re.search(rf"(atom|red)\.(relaxed\.)?(gpu\.|sys\.)?(global\.)?(relaxed\.)?.*{re.escape(instruction)}", text)
+
+
+MATRIX_LOOP = """
+kernel void k(device const {0}* a, device const {0}* b, device float* c, constant uint& n) {{
+    simdgroup_float8x8 sum = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    for (uint i = 0; i < n; ++i) {{
+        simdgroup_matrix<{0}, 8, 8> x, y;
+        simdgroup_load(x, a + 64 * i);
+        simdgroup_load(y, b + 64 * i);
+        simdgroup_multiply_accumulate(sum, x, y, sum);
+    }}
+    simdgroup_store(sum, c);
+}}
+"""
+
+
+@pytest.mark.parametrize("element", ["half", "bfloat"])
+def test_small_matrices_go_to_the_tensor_cores(element: str, tmp_path: Path) -> None:
+    text = code(MATRIX_LOOP.format(element), tmp_path)
+    assert "mma.sync.aligned.m16n8k8" in text
+    # One shuffle for A, two for B, and two behind the loop: the sum keeps the tensor cores' layout in it.
+    assert text.count("shfl.sync") == 5
+
+
+def test_float_matrices_stay_exact(tmp_path: Path) -> None:
+    text = code(MATRIX_LOOP.format("float"), tmp_path)
+    assert "mma" not in text
+    assert "fma.rn.f32" in text
+
+
+def test_elements_chosen_at_run_time_stay_in_registers(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float* o, device float4* v, uint i [[thread_position_in_grid]])"
+        " { float4 x = v[i]; float m[8]; for (int j = 0; j < 8; ++j) m[j] = x[j % 4] * j;"
+        " x[i % 4] = m[i % 8]; v[i] = sin(x); o[i] = x[(i + 1) % 4]; }",
+        tmp_path,
+    )
+    assert ".local" not in text
+
+
+@pytest.mark.parametrize("function", ["sin", "cos", "tan", "exp", "log", "asin", "acosh", "sinpi", "exp10"])
+def test_mathematics_needs_no_library(function: str, tmp_path: Path) -> None:
+    text = code(
+        f"kernel void k(device float* o, uint i [[thread_position_in_grid]]) {{ o[i] = {function}(o[i]); }}", tmp_path
+    )
+    assert ".extern .func" not in text
+    assert ".local" not in text
+
+
+def test_math_modes(tmp_path: Path) -> None:
+    source = "kernel void k(device float* o) { o[0] = o[1] / o[2] + o[3] * o[4] + sqrt(o[5]); }"
+    safe = code(source, tmp_path, options={"math_mode": "safe"})
+    assert "div.rn.f32" in safe
+    assert "sqrt.rn.f32" in safe
+    assert "fma" not in safe
+    fast = code(source, tmp_path, options={"math_mode": "fast"})
+    assert "div.full.f32" in fast
+    assert "sqrt.approx" in fast
+    assert "fma.rn" in fast
+
+
+def test_messages_are_written_by_the_kernel(tmp_path: Path) -> None:
+    text = code('kernel void k(device float* o) { printf("%f %v3f\\n", o[0], float3(o[1])); }', tmp_path)
+    assert "atom" in text  # room in the buffer
+    assert ".extern .func" not in text
+
+
+def test_forms_that_do_not_exist_are_named() -> None:
+    with pytest.raises(mk.MetalkiError, match='"ptx"'):
+        mk.Kernel(HEAD + "kernel void k(device float* o) { o[0] = 1; }").disassemble("sass")
+
+
+# Two bytes that are loaded as a pair and compared: LLVM takes them through memory.
+STILL_IN_MEMORY = {"vectors.compare_uchar2"}
+
+
+def own_array(source: str) -> bool:
+    """Whether the kernel declares an array of its own."""
+    return (
+        re.search(
+            r"\b(int|uint|float|half|short|char|uchar)\s+\w+\[\w+\]", source.replace("threadgroup ", "threadgroup_")
+        )
+        is not None
+    )
+
+
+@pytest.mark.parametrize("category", sorted(path.stem for path in (CONFORMANCE / "data").glob("*.json")))
+def test_conformance_kernels_assemble_and_need_no_memory_of_their_own(category: str, tmp_path: Path) -> None:
+    sys.path.insert(0, str(CONFORMANCE))
+    try:
+        from adapter import MetalkiAdapter
+    finally:
+        sys.path.pop(0)
+    for case in json.loads((CONFORMANCE / "data" / f"{category}.json").read_text())["cases"]:
+        if "expect_error" in case:
+            continue
+        text = mk.Kernel(
+            case["source"],
+            case["kernel"],
+            function_constants=MetalkiAdapter._constants(case),
+            options={"math_mode": case.get("compile", {}).get("math_mode", "safe")},
+        ).disassemble("ptx")
+        if case["id"] in STILL_IN_MEMORY:
+            assert ".local" in text, "this case has become better: take it off the list"
+        else:
+            assert ".local" not in text or own_array(case["source"]), case["id"]
+        assert ".extern .func" not in text, case["id"]
+        assemble(text, tmp_path)
