@@ -431,3 +431,19 @@ def test_large_launches_have_stores_past_the_caches() -> None:
     head = "kernel void k(device float* o, device const float* a, uint i [[thread_position_in_grid]])"
     assert "!nontemporal" in code(head + "{ o[i] = a[i]; }")
     assert "!nontemporal" not in code(head + "{ o[i] += a[i]; }")
+
+
+def test_a_loop_left_by_a_condition_of_an_earlier_block() -> None:
+    k = mk.Kernel(
+        HEAD
+        + """kernel void k(device uint* o, uint3 gid [[thread_position_in_grid]], uint3 gsz [[threads_per_grid]]) {
+        uint sum = 1, n = (gsz.x & 3) + 1, k = 0;
+        while (k < n) { ++k; const uint m = sum % 3; for (uint j = m; j > 0; --j) {
+            if ((rotate(28u, gid.x % (gid.x | 1)) & 2) == 0) { o[2 * gid.x] = 5; return; } } }
+        o[2 * gid.x + 1] = sum; }"""
+    )
+    out = mk.zeros((384, 2), np.uint32)
+    k(out, ndrange=384, workgroupsize=128)
+    turns = np.arange(384) % (np.arange(384) | 1) % 32
+    left = ((28 << turns | 28 >> (32 - turns) % 32 * (turns > 0)) & 2) == 0
+    assert np.array_equal(out.numpy(), np.where(left[:, None], [5, 0], [0, 1]))

@@ -45,7 +45,7 @@ void Widener::emit_full_loop(LevelState& masked, llvm::BasicBlock* header) {
 void Widener::emit_parting(LevelState& state, const Level::Node& node) {
     const auto* branch = llvm::cast<llvm::BranchInst>(node.block->getTerminator());
     const Edge& edge = node.edges.front();
-    llvm::Value* agreed = holds_for_all(branch->getCondition(), branch->getSuccessor(0) == edge.to);
+    llvm::Value* agreed = holds_for_all(branch->getCondition(), branch->getSuccessor(0) == edge.to, node.block);
     auto* stay = llvm::BasicBlock::Create(context_, "stay", body_);
     auto* part = llvm::BasicBlock::Create(context_, "part", body_);
     builder_.CreateCondBr(agreed, stay, part, llvm::MDBuilder(context_).createLikelyBranchWeights());
@@ -78,17 +78,21 @@ void Widener::emit_partings(LevelState& masked) {
     }
 }
 
-// Whether the condition is `expected` for all 32 lanes; may say no where it is.
-llvm::Value* Widener::holds_for_all(const llvm::Value* condition, bool expected) {
+// Whether the condition is `expected` for all 32 lanes at the end of `block`; may say no where it is.
+llvm::Value* Widener::holds_for_all(const llvm::Value* condition, bool expected, const llvm::BasicBlock* block) {
     using namespace llvm::PatternMatch;
     const llvm::Value *a = nullptr, *b = nullptr;
     if (divergence_.shape_of(condition).is_uniform()) {
         return expected ? scalar(condition) : builder_.CreateNot(scalar(condition));
     }
+    const auto* made_by = llvm::dyn_cast<llvm::Instruction>(condition);
+    if (!made_by || made_by->getParent() != block) {
+        return all(expected ? vector(condition) : builder_.CreateNot(vector(condition))); // what it was made of is not kept
+    }
     bool both_hold = expected ? match(condition, m_LogicalAnd(m_Value(a), m_Value(b)))
                               : match(condition, m_LogicalOr(m_Value(a), m_Value(b)));
     if (both_hold) {
-        return builder_.CreateAnd(holds_for_all(a, expected), holds_for_all(b, expected));
+        return builder_.CreateAnd(holds_for_all(a, expected, block), holds_for_all(b, expected, block));
     }
     if (const auto* comparison = llvm::dyn_cast<llvm::ICmpInst>(condition)) {
         if (llvm::Value* bound = comparison_holds_for_all(*comparison, expected)) {

@@ -104,7 +104,7 @@ private:
     void emit_full_loop(LevelState& masked, llvm::BasicBlock* header);
     void emit_parting(LevelState& state, const Level::Node& node);
     void emit_partings(LevelState& masked);
-    llvm::Value* holds_for_all(const llvm::Value* condition, bool expected);
+    llvm::Value* holds_for_all(const llvm::Value* condition, bool expected, const llvm::BasicBlock* block);
     llvm::Value* comparison_holds_for_all(const llvm::ICmpInst& comparison, bool expected);
 
     // widen_values.cpp
