@@ -78,7 +78,7 @@ def measure(row: Row) -> bool:
     mine, *others = medians([ours, *(peer.run for peer in row.peers)])
     print(f"{row.name:26} {mine:9.3f}{'' if right else '  WRONG'}", flush=True)
     for peer, whole in zip(row.peers, others, strict=True):
-        its = whole * getattr(peer, "share", 1.0)
+        its = whole * peer.share
         ratio = mine / its
         reach = f"{peer.reach:5.2f}{'' if ratio <= peer.reach else '  missed'}" if peer.reach else ""
         print(f"    {peer.name:22} {its:9.3f} {ratio:7.2f} {reach}", flush=True)

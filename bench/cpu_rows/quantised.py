@@ -49,13 +49,5 @@ def mat_vecs() -> Iterator[Row]:
 
         # A copy of as many bytes in all (read and written) as the blocks have: the time is what memory's bandwidth allows.
         share = blocks.nbytes / (2 * stream.nbytes)
-        peer = Peer(f"bandwidth of {blocks.nbytes / 1e6:.1f} MB", copy_part, 1 / 0.6)
-        yield Row(f"ggml {kind} mat-vec", run, right, [Scaled(peer, share)])
-
-
-class Scaled(Peer):
-    """A peer that does more of the same work; its time counts in part."""
-
-    def __init__(self, peer: Peer, share: float) -> None:
-        super().__init__(peer.name, peer.run, peer.reach)
-        self.share = share
+        peer = Peer(f"bandwidth of {blocks.nbytes / 1e6:.1f} MB", copy_part, 1 / 0.6, share)
+        yield Row(f"ggml {kind} mat-vec", run, right, [peer])

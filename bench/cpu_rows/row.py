@@ -19,11 +19,13 @@ random = np.random.default_rng(0)
 
 @dataclass
 class Peer:
-    """Who does the same, and the ratio of our time to its time that is to be reached (0: no promise)."""
+    """Who does the same, the ratio of our time to its time that is to be reached (0: no promise), and which share of its time
+    counts when it does more of the same work."""
 
     name: str
     run: Callable[[], object]
     reach: float = 0.0
+    share: float = 1.0
 
 
 @dataclass

@@ -219,6 +219,18 @@ def check_out(out: Any, shape: tuple[int, ...], what: str) -> Array:
     return out
 
 
+def check_mask(mask: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Raises IndexError in numpy's words unless a mask of shape `mask` lies on the first axes of an array of `shape`."""
+    if len(mask) > len(shape):
+        raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {len(mask)} were indexed")
+    for i, (have, given) in enumerate(zip(shape, mask, strict=False)):
+        if have != given:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {i}; size of axis is {have} but size of "
+                f"corresponding boolean axis is {given}"
+            )
+
+
 def broadcast_shapes(shapes: list[tuple[int, ...]], what: str) -> tuple[int, ...]:
     """The common shape. Raises ArgumentError (a ValueError) in numpy's words."""
     first = shapes[0] if shapes else ()

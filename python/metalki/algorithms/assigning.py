@@ -57,16 +57,7 @@ def _value(value: Any, target: Array, shape: tuple[int, ...]) -> Operand:
 
 def _assign_masked(target: Array, key: Any, value: Any) -> None:
     mask = key if isinstance(key, Array) else _array.array(key, device=target.device)
-    if mask.ndim > target.ndim:
-        raise IndexError(
-            f"too many indices for array: array is {target.ndim}-dimensional, but {mask.ndim} were indexed"
-        )
-    for i, (have, given) in enumerate(zip(target.shape, mask.shape, strict=False)):
-        if have != given:
-            raise IndexError(
-                f"boolean index did not match indexed array along axis {i}; size of axis is {have} but size of "
-                f"corresponding boolean axis is {given}"
-            )
+    c.check_mask(mask.shape, target.shape)
     shape = target.shape
     if not c.is_scalar(value) and np.shape(value) != ():
         raise ArgumentError(

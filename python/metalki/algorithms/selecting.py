@@ -265,16 +265,7 @@ def compress(mask: Any, x: Any, /) -> Array:
     value, chosen = c.as_operand(x, "compress"), c.as_operand(mask, "compress")
     if chosen.dtype.kind != "b":
         raise ArgumentError(f"compress: the mask is bool, dtype {chosen.dtype} was given")
-    if chosen.ndim > value.ndim:
-        raise IndexError(
-            f"too many indices for array: array is {value.ndim}-dimensional, but {chosen.ndim} were indexed"
-        )
-    for i, (have, given) in enumerate(zip(value.shape, chosen.shape, strict=False)):
-        if have != given:
-            raise IndexError(
-                f"boolean index did not match indexed array along axis {i}; size of axis is {have} but size of "
-                f"corresponding boolean axis is {given}"
-            )
+    c.check_mask(chosen.shape, value.shape)
     if chosen.ndim == value.ndim:
         return _compacted(chosen.reshape(-1), value.reshape(-1), "x")
     rest = value.shape[chosen.ndim :]

@@ -30,6 +30,18 @@ using compiler::vectorize::Level;
 using compiler::vectorize::Shape;
 using Words = std::vector<std::uint32_t>;
 
+// %mine and %own: this thread's word in `out` and in `in`; %v: what stands there in `in`.
+inline constexpr std::string_view own_words = R"(
+  %y2 = shl i32 %y, 1
+  %yz = add i32 %y2, %z
+  %start = mul i32 %yz, 96
+  %i = add i32 %start, %x
+  %wide = zext i32 %i to i64
+  %mine = getelementptr i32, ptr %out, i64 %wide
+  %own = getelementptr i32, ptr %in, i64 %wide
+  %v = load i32, ptr %own
+)";
+
 // A module with one kernel: `void @kernel(ptr %c)`. The text starts in its entry block, where these are known:
 //   %x, %y, %z    position in the grid            %lx, %ly    position in the threadgroup
 //   %lane         index in the SIMD-group         %index      in the threadgroup

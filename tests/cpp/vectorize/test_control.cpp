@@ -7,18 +7,8 @@ using namespace vectorize_test;
 
 namespace {
 
-// %mine and %own: this thread's word in `out` and in `in`; %v: what stands there in `in`.
 std::string placed(std::string_view text) {
-    return std::string(R"(
-  %y2 = shl i32 %y, 1
-  %yz = add i32 %y2, %z
-  %start = mul i32 %yz, 96
-  %i = add i32 %start, %x
-  %wide = zext i32 %i to i64
-  %mine = getelementptr i32, ptr %out, i64 %wide
-  %own = getelementptr i32, ptr %in, i64 %wide
-  %v = load i32, ptr %own
-)") + std::string(text);
+    return std::string(own_words) + std::string(text);
 }
 
 void compare_placed(std::string_view text, std::uint32_t number = 0) {

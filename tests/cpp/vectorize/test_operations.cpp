@@ -8,17 +8,7 @@ using namespace vectorize_test;
 namespace {
 
 std::string stored(std::string_view lines, std::string_view result = "%r") {
-    return std::string(R"(
-  %y2 = shl i32 %y, 1
-  %yz = add i32 %y2, %z
-  %start = mul i32 %yz, 96
-  %i = add i32 %start, %x
-  %wide = zext i32 %i to i64
-  %mine = getelementptr i32, ptr %out, i64 %wide
-  %own = getelementptr i32, ptr %in, i64 %wide
-  %v = load i32, ptr %own
-)") + std::string(lines) +
-           "\n  store i32 " + std::string(result) + ", ptr %mine\n  ret void\n";
+    return std::string(own_words) + std::string(lines) + "\n  store i32 " + std::string(result) + ", ptr %mine\n  ret void\n";
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
+#include "codegen/simd_types.hpp"
 #include "compiler/kernel_abi.hpp"
 #include "ptx/builder.hpp"
 #include "ptx/simd_reductions.hpp"
@@ -15,37 +16,13 @@
 namespace metalki::compiler::ptx {
 namespace {
 
-llvm::Type* type_of(SimdType type, llvm::LLVMContext& context) {
-    switch (type) {
-    case SimdType::i8:
-    case SimdType::u8:
-        return llvm::Type::getInt8Ty(context);
-    case SimdType::i16:
-    case SimdType::u16:
-        return llvm::Type::getInt16Ty(context);
-    case SimdType::i32:
-    case SimdType::u32:
-        return llvm::Type::getInt32Ty(context);
-    case SimdType::i64:
-    case SimdType::u64:
-        return llvm::Type::getInt64Ty(context);
-    case SimdType::f16:
-        return llvm::Type::getHalfTy(context);
-    case SimdType::bf16:
-        return llvm::Type::getBFloatTy(context);
-    case SimdType::f32:
-        return llvm::Type::getFloatTy(context);
-    }
-    throw std::logic_error("unknown type of a SIMD-group function");
-}
-
 // One call: __metalki_simd(op, type, width, value, fill, operand, modulo).
 class SimdCall {
 public:
     SimdCall(llvm::CallInst& call, unsigned architecture)
         : call_(call), builder_(&call), op_(static_cast<SimdOp>(number(0))), type_(static_cast<SimdType>(number(1))),
           width_(number(2) == quad_width ? quad_width : simd_width), architecture_(architecture) {
-        llvm::Type* type = type_of(type_, builder_.getContext());
+        llvm::Type* type = element_type(type_, builder_.getContext());
         bits_ = builder_.getIntNTy(type->getScalarSizeInBits());
         value_ = builder_.CreateTrunc(call.getArgOperand(3), bits_);
         fill_ = builder_.CreateTrunc(call.getArgOperand(4), bits_);

@@ -6,15 +6,10 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 
+#include "codegen/simd_types.hpp"
+
 namespace metalki::compiler::ptx {
 namespace {
-
-bool is_real(SimdType type) {
-    return type >= SimdType::f16;
-}
-bool is_signed(SimdType type) {
-    return type == SimdType::i8 || type == SimdType::i16 || type == SimdType::i32 || type == SimdType::i64;
-}
 
 class Reduction {
 public:
@@ -45,7 +40,7 @@ private:
 
     // What one calculates in: float for all floating-point types, 32 bits for the small integers.
     llvm::Value* widened(llvm::Value* bits) {
-        if (is_real(type_) && !is_bitwise()) {
+        if (is_float(type_) && !is_bitwise()) {
             if (type_ == SimdType::f32) {
                 return builder_.CreateBitCast(bits, builder_.getFloatTy());
             }
@@ -97,7 +92,8 @@ private:
     }
 
     std::optional<llvm::Intrinsic::ID> reduction_instruction() const {
-        if (lanes_.architecture < 80 || (is_real(type_) && !is_bitwise()) || type_ == SimdType::i64 || type_ == SimdType::u64) {
+        if (lanes_.architecture < 80 || (is_float(type_) && !is_bitwise()) || type_ == SimdType::i64 ||
+            type_ == SimdType::u64) {
             return std::nullopt;
         }
         switch (op_) {

@@ -1,42 +1,11 @@
 // SIMD-group functions: the lanes are at hand, so each is a few vector operations. Inactive lanes take no part.
 #include <bit>
 
+#include "codegen/simd_types.hpp"
 #include "vectorize/widener.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
-
-bool is_float(SimdType type) {
-    return type == SimdType::f16 || type == SimdType::bf16 || type == SimdType::f32;
-}
-
-bool is_signed(SimdType type) {
-    return type == SimdType::i8 || type == SimdType::i16 || type == SimdType::i32 || type == SimdType::i64;
-}
-
-llvm::Type* element_type(SimdType type, llvm::LLVMContext& context) {
-    switch (type) {
-    case SimdType::i8:
-    case SimdType::u8:
-        return llvm::Type::getInt8Ty(context);
-    case SimdType::i16:
-    case SimdType::u16:
-        return llvm::Type::getInt16Ty(context);
-    case SimdType::i32:
-    case SimdType::u32:
-        return llvm::Type::getInt32Ty(context);
-    case SimdType::i64:
-    case SimdType::u64:
-        return llvm::Type::getInt64Ty(context);
-    case SimdType::f16:
-        return llvm::Type::getHalfTy(context);
-    case SimdType::bf16:
-        return llvm::Type::getBFloatTy(context);
-    case SimdType::f32:
-        return llvm::Type::getFloatTy(context);
-    }
-    throw Unsupported("a SIMD-group function of an unknown type");
-}
 
 bool is_prefix(SimdOp op) {
     return op >= SimdOp::prefix_inclusive_sum && op <= SimdOp::prefix_exclusive_product;
