@@ -28,7 +28,6 @@ DeviceFacts read_facts(DeviceNumber device) {
     facts.architecture =
         number(DeviceAttribute::capability_major, device) * 10 + number(DeviceAttribute::capability_minor, device);
     facts.multiprocessors = number(DeviceAttribute::multiprocessor_count, device);
-    facts.max_threads_per_multiprocessor = number(DeviceAttribute::max_threads_per_multiprocessor, device);
     facts.max_threads_per_threadgroup = number(DeviceAttribute::max_threads_per_block, device);
     facts.max_threadgroup_memory = number(DeviceAttribute::max_shared_memory_per_block_optin, device);
     facts.writes_from_streams = attribute(DeviceAttribute::can_write_64_bits_in_streams, device) != 0;

@@ -19,7 +19,7 @@ struct DeviceFacts {
     std::string name;
     DeviceNumber number = 0;   // as the driver counts
     unsigned architecture = 0; // compute capability: major * 10 + minor
-    unsigned multiprocessors = 0, max_threads_per_multiprocessor = 0, max_threads_per_threadgroup = 0;
+    unsigned multiprocessors = 0, max_threads_per_threadgroup = 0;
     std::size_t max_threadgroup_memory = 0, memory = 0; // bytes
     bool writes_from_streams = false;
     std::uint64_t pci = 0; // bus << 8 | device
@@ -38,7 +38,6 @@ public:
     // Changes when the context was made anew: what belonged to the old one is gone.
     std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
     // Whether a fault has ended the context, and nobody has made it anew yet.
-    bool is_broken() const { return broken_.load(std::memory_order_acquire); }
 
     // To be told of every failure: after one that ends the context, the next Use makes it anew. Gives the message.
     std::string note(const Error& error);

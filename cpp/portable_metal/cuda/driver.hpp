@@ -43,7 +43,6 @@ enum class DeviceAttribute : int {
     max_threads_per_block = 1,
     warp_size = 10,
     multiprocessor_count = 16,
-    max_threads_per_multiprocessor = 39,
     unified_addressing = 41,
     pci_bus = 33,
     pci_device = 34,
@@ -99,7 +98,6 @@ inline void* const launch_buffer_size = reinterpret_cast<void*>(2);
     X(context_pop, cuCtxPopCurrent_v2, Context*)                                                                               \
     X(context_synchronize, cuCtxSynchronize)                                                                                   \
     X(stream_priority_range, cuCtxGetStreamPriorityRange, int*, int*)                                                          \
-    X(memory_info, cuMemGetInfo_v2, std::size_t*, std::size_t*)                                                                \
     X(memory_allocate, cuMemAlloc_v2, Address*, std::size_t)                                                                   \
     X(memory_free, cuMemFree_v2, Address)                                                                                      \
     X(host_register, cuMemHostRegister_v2, void*, std::size_t, unsigned)                                                       \
@@ -110,11 +108,9 @@ inline void* const launch_buffer_size = reinterpret_cast<void*>(2);
     X(stream_create, cuStreamCreateWithPriority, StreamHandle*, unsigned, int)                                                 \
     X(stream_destroy, cuStreamDestroy_v2, StreamHandle)                                                                        \
     X(stream_synchronize, cuStreamSynchronize, StreamHandle)                                                                   \
-    X(stream_query, cuStreamQuery, StreamHandle)                                                                               \
     X(stream_wait_event, cuStreamWaitEvent, StreamHandle, EventHandle, unsigned)                                               \
     X(stream_write_64, cuStreamWriteValue64_v2, StreamHandle, Address, std::uint64_t, unsigned)                                \
     X(event_create, cuEventCreate, EventHandle*, unsigned)                                                                     \
-    X(event_destroy, cuEventDestroy_v2, EventHandle)                                                                           \
     X(event_record, cuEventRecord, EventHandle, StreamHandle)                                                                  \
     X(event_query, cuEventQuery, EventHandle)                                                                                  \
     X(event_elapsed, cuEventElapsedTime, float*, EventHandle, EventHandle)                                                     \

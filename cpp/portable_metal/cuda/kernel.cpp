@@ -1,7 +1,6 @@
 // Loading of kernels.
 #include "cuda/kernel.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "compiler/cache/disk_cache.hpp"

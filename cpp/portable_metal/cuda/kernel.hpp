@@ -21,7 +21,6 @@ public:
 
     const compiler::GpuCode& code() const { return *code_; }
     unsigned max_threads() const { return max_threads_; }
-    std::size_t static_threadgroup_memory() const { return static_memory_; }
     // Threads of a threadgroup with which the most threads run at once: the smallest number of those up to `limit`.
     unsigned preferred_threads(unsigned limit) const { return limit < preferred_threads_ ? limit : preferred_threads_; }
 

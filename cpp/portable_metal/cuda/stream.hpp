@@ -49,7 +49,6 @@ public:
     Progress look(std::string& failure) const;
     // Seconds from `earlier` to here; both are passed. 0 when the driver cannot say.
     double seconds_since(const Point& earlier) const;
-    Gpu& gpu() const { return gpu_; }
 
 private:
     friend class Stream;

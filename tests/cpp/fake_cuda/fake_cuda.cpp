@@ -228,12 +228,6 @@ DRIVER cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
     *highest = -5;
     return 0;
 }
-DRIVER cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-    const std::lock_guard lock(state().mutex);
-    *total = total_memory;
-    *free = total_memory - state().used;
-    return 0;
-}
 DRIVER cuMemAlloc_v2(std::uintptr_t* address, std::size_t bytes) {
     BEGIN("cuMemAlloc", bytes);
     State& s = state();
@@ -303,11 +297,6 @@ DRIVER cuStreamSynchronize(Stream* handle) {
     state().changed.wait(call.lock, [&] { return state().broken || (stream->work.empty() && !stream->busy); });
     return state().broken;
 }
-DRIVER cuStreamQuery(Stream* handle) {
-    BEGIN("cuStreamQuery");
-    Stream* stream = stream_of(handle);
-    return stream->work.empty() && !stream->busy ? 0 : not_ready;
-}
 DRIVER cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
     BEGIN("cuStreamWaitEvent");
     const std::uint64_t count = event->recorded;
@@ -325,10 +314,6 @@ DRIVER cuStreamWriteValue64_v2(Stream* stream, std::uintptr_t address, std::uint
 DRIVER cuEventCreate(Event** event, unsigned) {
     BEGIN("cuEventCreate");
     *event = new Event;
-    return 0;
-}
-DRIVER cuEventDestroy_v2(Event*) {
-    BEGIN("cuEventDestroy");
     return 0;
 }
 DRIVER cuEventRecord(Event* event, Stream* stream) {

@@ -1,9 +1,6 @@
 // NVIDIA GPUs as devices of the Metal API.
 #include "gpu_device.hpp"
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <unordered_set>
 
 #include "cuda/libdevice.hpp"
