@@ -22,7 +22,7 @@ struct Job {
 
     // Owned by WorkerPool, under its mutex.
     unsigned helpers_wanted = 0;
-    unsigned helpers_active = 0;
+    std::atomic<unsigned> helpers_active{0}; // may be read without the mutex
 
     explicit Job(const Dispatch& d) : dispatch(d), plan(d) {}
 

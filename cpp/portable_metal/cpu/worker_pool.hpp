@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include <sched.h>
 #include <sys/types.h>
 
 #include "cpu/job.hpp"
@@ -35,7 +36,14 @@ public:
     void give_back(std::unique_ptr<Worker> worker);
 
 private:
+    struct Helper {
+        std::thread thread;
+        cpu_set_t cores{};     // where it may run since it was last moved
+        int avoided_core = -1; // taken from what the host program lets it use
+    };
+
     void start_threads();
+    void keep_off(int core);
     void help();
     Job* wait_for_job(std::unique_lock<std::mutex>& lock);
     Job* find_job();
@@ -45,7 +53,8 @@ private:
     std::condition_variable work_to_do_;
     std::condition_variable helper_left_;
     std::vector<Job*> jobs_;
-    std::vector<std::thread> threads_;
+    std::vector<Helper> threads_;
+    int avoided_core_ = -1;
     std::vector<std::unique_ptr<Worker>> spare_;
     std::atomic<std::uint64_t> offers_{0}; // counts offers, for helpers that still spin
     unsigned asleep_ = 0;
