@@ -16,6 +16,9 @@ add_library(metalki_unsanitized_compile_options INTERFACE)
 target_compile_options(metalki_unsanitized_compile_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
 target_compile_definitions(metalki_unsanitized_compile_options INTERFACE METALKI_VERSION="${PROJECT_VERSION}")
 
+# A launch looks at some fifty thread-local variables, and the library has its room of them from the start anyway.
+set(METALKI_ROOMS_OF_THE_LAUNCH_PATH metalki_kernel_interface metalki_backend metalki_api metalki_cpu)
+
 # One room of the house: an object library that becomes part of the shared library.
 function(metalki_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;INCLUDES" ${ARGN})
@@ -25,6 +28,9 @@ function(metalki_room name)
     target_link_libraries(${name} PRIVATE metalki_unsanitized_compile_options)
   else()
     target_link_libraries(${name} PRIVATE metalki_compile_options)
+  endif()
+  if(name IN_LIST METALKI_ROOMS_OF_THE_LAUNCH_PATH AND NOT APPLE)
+    target_compile_options(${name} PRIVATE -ftls-model=initial-exec)
   endif()
   target_sources(metalki PRIVATE $<TARGET_OBJECTS:${name}>)
 endfunction()

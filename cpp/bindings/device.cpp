@@ -67,15 +67,13 @@ void set_time_limit(const Queue& queue, nb::handle seconds) {
 
 namespace {
 
-// What metalki.device() returns.
-Device current_device() {
+// What set_device() has chosen in this thread or task; otherwise invalid or None.
+nb::object chosen_device() {
     static PyObject* const variable = nb::module_::import_("metalki._device").attr("_current").inc_ref().ptr();
     PyObject* chosen = nullptr;
     if (PyContextVar_Get(variable, nullptr, &chosen) != 0)
         throw nb::python_error();
-    const nb::object owner = nb::steal(chosen);
-    const auto* device = instance_of<Device>(owner);
-    return device ? *device : default_device();
+    return nb::steal(chosen);
 }
 
 // A queue, the calling thread's or task's on the current device for None.
@@ -86,7 +84,9 @@ void synchronize(nb::handle queue) {
         throw ArgumentError(std::string("synchronize: a metalki.Queue is expected, ") + Py_TYPE(queue.ptr())->tp_name +
                             " was given");
     use_device();
-    const Device device = current_device();
+    const nb::object chosen = chosen_device();
+    const Device* const named_device = chosen.is_valid() ? instance_of<Device>(chosen) : nullptr;
+    const Device& device = named_device ? *named_device : default_device();
     if (const std::optional<Queue> of_task = task_queue(device))
         return wait(*of_task);
     wait(global_queue(device));

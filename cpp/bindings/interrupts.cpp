@@ -131,6 +131,11 @@ bool in_main_thread() {
     return PyThread_get_thread_ident() == main_thread;
 }
 
+// Only the main thread counts.
+void count_wait() {
+    waits.store(waits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 #endif
 
 } // namespace
@@ -140,14 +145,14 @@ bool in_main_thread() {
 InterruptibleWait::InterruptibleWait() : marks_(in_main_thread()) {
     if (!marks_)
         return;
-    waits.fetch_add(1, std::memory_order_relaxed);
+    count_wait();
     if (!watching.load(std::memory_order_relaxed))
         watch();
 }
 
 InterruptibleWait::~InterruptibleWait() {
     if (marks_)
-        waits.fetch_add(1, std::memory_order_relaxed);
+        count_wait();
 }
 
 #else

@@ -108,7 +108,7 @@ void wait_for_room(const Queue& queue) {
         {
             const InterruptibleWait interruptible;
             GilRelease release;
-            queue.impl()->wait_for_room(std::chrono::steady_clock::now() + signal_interval);
+            queue.impl()->wait_for_room(signal_interval);
         }
         if (PyErr_CheckSignals() != 0) {
             if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))

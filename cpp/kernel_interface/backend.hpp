@@ -169,7 +169,8 @@ struct Launch {
     std::span<const Buffer> uses;
 };
 
-using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+// None: for ever.
+using Timeout = std::optional<std::chrono::nanoseconds>;
 
 // Safe to use from several threads. Calls that encode throw LaunchError when the device refuses.
 class QueueImpl {
@@ -180,14 +181,14 @@ public:
                       std::size_t bytes) = 0;
     virtual void fill(BufferImpl& destination, std::size_t offset, std::size_t bytes, std::uint8_t value) = 0;
     virtual void flush() = 0;
-    // False when the deadline passed first. Throws what the device reported.
-    virtual bool synchronize(Deadline deadline) = 0;
+    // False when the time passed first. Throws what the device reported.
+    virtual bool synchronize(Timeout timeout) = 0;
     // True: synchronize() has nothing to wait for and nothing to report.
     virtual bool idle() const noexcept = 0;
     // False while so much is given to the device that launching had better wait for some of it. wait_for_room() does, false
-    // when the deadline passed first; it does not wait on threads that the device's completion depends on.
+    // when the time passed first; it does not wait on threads that the device's completion depends on.
     virtual bool has_room() const noexcept = 0;
-    virtual bool wait_for_room(Deadline deadline) = 0;
+    virtual bool wait_for_room(Timeout timeout) = 0;
     virtual Event record_event() = 0;
     virtual void wait_event(const Event& event) = 0;
     // See Queue. False: the device has no streams.

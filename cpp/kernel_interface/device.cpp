@@ -35,6 +35,24 @@ std::string describe_devices() {
     return text.empty() ? "none" : text;
 }
 
+const Device& device_named(std::string_view name) {
+    auto find = [&](auto matches) -> const Device* {
+        auto it = std::find_if(all_devices().begin(), all_devices().end(), matches);
+        return it == all_devices().end() ? nullptr : &*it;
+    };
+    const Device* found = find([&](const Device& d) { return d.info().id == name; });
+    if (!found)
+        found = find([&](const Device& d) { return d.kind() == name; });
+    if (!found)
+        found = find([&](const Device& d) { return d.name() == name || std::to_string(d.index()) == name; });
+    // "cpu:0" is the first of its kind.
+    if (!found && name.ends_with(":0"))
+        found = find([&](const Device& d) { return d.kind() == name.substr(0, name.size() - 2); });
+    if (!found)
+        throw ArgumentError("find_device: there is no device \"" + std::string(name) + "\"; there are: " + describe_devices());
+    return *found;
+}
+
 // Everything that changes the code, with lengths, so that no two sets of inputs meet in one key.
 std::string cache_key(const detail::Program& program, const CompileOptions& options) {
     std::string key;
@@ -71,12 +89,17 @@ bool has_header(const CompileOptions& options, std::string_view name) {
 }
 
 // Waits for every queue even when one has failed; then the first error is thrown.
-bool wait_for_all(detail::DeviceImpl& device, detail::Deadline deadline) {
+bool wait_for_all(detail::DeviceImpl& device, detail::Timeout timeout) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point start = Clock::now();
+    const auto left = [&]() -> detail::Timeout {
+        return timeout ? std::max(std::chrono::nanoseconds(0), *timeout - (Clock::now() - start)) : timeout;
+    };
     std::string error;
     bool done = true;
     for (auto& queue : device.live_queues()) {
         try {
-            done = queue->synchronize(deadline) && done;
+            done = queue->synchronize(left()) && done;
         } catch (const DeviceError& thrown) {
             if (error.empty())
                 error = thrown.what();
@@ -96,34 +119,24 @@ std::vector<Device> devices() {
 }
 
 Device find_device(std::string_view name) {
-    auto find = [&](auto matches) -> const Device* {
-        auto it = std::find_if(all_devices().begin(), all_devices().end(), matches);
-        return it == all_devices().end() ? nullptr : &*it;
-    };
-    const Device* found = find([&](const Device& d) { return d.info().id == name; });
-    if (!found)
-        found = find([&](const Device& d) { return d.kind() == name; });
-    if (!found)
-        found = find([&](const Device& d) { return d.name() == name || std::to_string(d.index()) == name; });
-    // "cpu:0" is the first of its kind.
-    if (!found && name.ends_with(":0"))
-        found = find([&](const Device& d) { return d.kind() == name.substr(0, name.size() - 2); });
-    if (!found)
-        throw ArgumentError("find_device: there is no device \"" + std::string(name) + "\"; there are: " + describe_devices());
-    return *found;
+    return device_named(name);
 }
 
-Device default_device() {
-    if (const char* wanted = std::getenv("METALKI_DEVICE"); wanted && *wanted) {
-        try {
-            return find_device(wanted);
-        } catch (const ArgumentError& error) {
-            throw ArgumentError(std::string("METALKI_DEVICE: ") + error.what());
+const Device& default_device() {
+    // Chosen by the first call that finds one.
+    static const Device* const chosen = [] {
+        if (const char* wanted = std::getenv("METALKI_DEVICE"); wanted && *wanted) {
+            try {
+                return &device_named(wanted);
+            } catch (const ArgumentError& error) {
+                throw ArgumentError(std::string("METALKI_DEVICE: ") + error.what());
+            }
         }
-    }
-    if (all_devices().empty())
-        throw DeviceError("default_device: no device was found");
-    return all_devices().front();
+        if (all_devices().empty())
+            throw DeviceError("default_device: no device was found");
+        return &all_devices().front();
+    }();
+    return *chosen;
 }
 
 const DeviceInfo& Device::info() const {
@@ -190,7 +203,7 @@ void Device::synchronize() const {
 
 bool Device::synchronize_for(std::chrono::nanoseconds timeout) const {
     detail::use_device();
-    return detail::wait_and_deliver(nullptr, [&] { return wait_for_all(*impl_, std::chrono::steady_clock::now() + timeout); });
+    return detail::wait_and_deliver(nullptr, [&] { return wait_for_all(*impl_, timeout); });
 }
 
 void Device::cancel() const {

@@ -63,8 +63,7 @@ bool Queue::synchronize_for(std::chrono::nanoseconds timeout) const {
         detail::deliver_messages(impl_.get());
         return true;
     }
-    return detail::wait_and_deliver(impl_.get(),
-                                    [&] { return impl_->synchronize(std::chrono::steady_clock::now() + timeout); });
+    return detail::wait_and_deliver(impl_.get(), [&] { return impl_->synchronize(timeout); });
 }
 bool Queue::is_idle() const noexcept {
     return impl_->idle();

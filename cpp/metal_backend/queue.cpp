@@ -27,15 +27,14 @@ bool multiple_of_4(std::size_t a, std::size_t b, std::size_t c) {
     return ((a | b | c) & 3) == 0;
 }
 
-// A waiting thread runs by itself what is known to be short: waking another one would take longer. With a deadline it must
+// A waiting thread runs by itself what is known to be short: waking another one would take longer. With a timeout it must
 // come back in time; without one it has nothing else to do.
-void commit_and_wait_briefly(MTL::CommandBuffer* commands, detail::Deadline deadline) {
+void commit_and_wait_briefly(MTL::CommandBuffer* commands, detail::Timeout timeout) {
     AutoreleaseScope scope;
 #if METALKI_EXTENDED_METAL
     using std::chrono::nanoseconds;
     constexpr nanoseconds brief = std::chrono::milliseconds(5);
-    const auto left = [&] { return std::chrono::duration_cast<nanoseconds>(*deadline - std::chrono::steady_clock::now()); };
-    MTL::Portable::commitAndRun(commands, deadline ? std::min(brief, left() / 4) : nanoseconds::max());
+    MTL::Portable::commitAndRun(commands, timeout ? std::min(brief, *timeout / 4) : nanoseconds::max());
 #else
     commands->commit();
 #endif
@@ -66,6 +65,16 @@ bool overlap(std::size_t a, std::size_t b, std::size_t bytes) {
 }
 
 } // namespace
+
+// Waits for what done_ is told of.
+template <class Ready>
+bool MetalQueue::wait_until(std::unique_lock<std::mutex>& lock, detail::Timeout timeout, const Ready& ready) {
+    constexpr std::chrono::hours longest{24 * 365 * 100}; // the clock overflows later
+    if (timeout)
+        return done_.wait_for(lock, std::min<std::chrono::nanoseconds>(*timeout, longest), ready);
+    done_.wait(lock, ready);
+    return true;
+}
 
 // What the Metal API throws when it validates must not reach callers under a type they do not know.
 template <class Function> void MetalQueue::guarded(const std::string& what, Function function) {
@@ -105,7 +114,6 @@ NS::SharedPtr<MTL::CommandBuffer> MetalQueue::new_commands(bool prints) {
 MetalQueue::Batch& MetalQueue::open_batch(bool prints) {
     if (open_)
         return *open_;
-    AutoreleaseScope scope;
     std::unique_ptr<Batch> batch;
     {
         std::lock_guard lock(done_mutex_);
@@ -136,33 +144,34 @@ MetalQueue::Batch& MetalQueue::open_batch(bool prints) {
 void MetalQueue::open_printing_batch() {
     if (open_ && open_->prints)
         return;
+    AutoreleaseScope scope;
     commit();
     open_batch(true);
 }
 
 MTL::ComputeCommandEncoder* MetalQueue::compute_encoder() {
+    if (open_ && open_->compute)
+        return open_->compute.get();
+    AutoreleaseScope scope;
     Batch& batch = open_batch();
-    if (!batch.compute) {
-        AutoreleaseScope scope;
-        end_encoding();
-        batch.compute = NS::RetainPtr(batch.commands->computeCommandEncoder());
-        batch.encoder_number = next_encoder.fetch_add(1, std::memory_order_relaxed);
-        batch.pipeline = nullptr;
-        if (!batch.compute)
-            throw LaunchError("queue \"" + label + "\": the device gives no compute encoder");
-    }
+    end_encoding();
+    batch.compute = NS::RetainPtr(batch.commands->computeCommandEncoder());
+    batch.encoder_number = next_encoder.fetch_add(1, std::memory_order_relaxed);
+    batch.pipeline = nullptr;
+    if (!batch.compute)
+        throw LaunchError("queue \"" + label + "\": the device gives no compute encoder");
     return batch.compute.get();
 }
 
 MTL::BlitCommandEncoder* MetalQueue::blit_encoder() {
+    if (open_ && open_->blit)
+        return open_->blit.get();
+    AutoreleaseScope scope;
     Batch& batch = open_batch();
-    if (!batch.blit) {
-        AutoreleaseScope scope;
-        end_encoding();
-        batch.blit = NS::RetainPtr(batch.commands->blitCommandEncoder());
-        if (!batch.blit)
-            throw LaunchError("queue \"" + label + "\": the device gives no blit encoder");
-    }
+    end_encoding();
+    batch.blit = NS::RetainPtr(batch.commands->blitCommandEncoder());
+    if (!batch.blit)
+        throw LaunchError("queue \"" + label + "\": the device gives no blit encoder");
     return batch.blit.get();
 }
 
@@ -206,12 +215,16 @@ void MetalQueue::counted() {
 
 bool MetalQueue::flush_what_waits() noexcept {
     constexpr unsigned patience = 20;
-    std::lock_guard lock(encode_mutex_);
-    const bool waits = open_ && opened_ == opened_before_;
-    idle_looks_ = opened_ == opened_before_ && !open_ ? idle_looks_ + 1 : 0;
-    opened_before_ = opened_;
+    // A queue in steady use is left alone: whoever launches would find the lock taken.
+    const std::uint64_t opened = opened_.load(std::memory_order_relaxed);
+    if (std::exchange(opened_before_, opened) != opened)
+        return true;
+    const std::unique_lock lock(encode_mutex_, std::try_to_lock);
+    if (!lock || opened_.load(std::memory_order_relaxed) != opened)
+        return true;
+    idle_looks_ = open_ ? 0 : idle_looks_ + 1;
     watched_ = idle_looks_ < patience;
-    if (waits) {
+    if (open_) {
         try {
             commit();
         } catch (const std::exception&) {
@@ -454,7 +467,7 @@ void MetalQueue::flush() {
     });
 }
 
-bool MetalQueue::synchronize(detail::Deadline deadline) {
+bool MetalQueue::synchronize(detail::Timeout timeout) {
     std::uint64_t target = 0;
     guarded("synchronize", [&] {
         NS::SharedPtr<MTL::CommandBuffer> commands;
@@ -466,13 +479,13 @@ bool MetalQueue::synchronize(detail::Deadline deadline) {
         }
         // Outside the lock: what runs here may call back.
         if (commands)
-            commit_and_wait_briefly(commands.get(), deadline);
+            commit_and_wait_briefly(commands.get(), timeout);
     });
+    const auto done = [&] { return completed_.load(std::memory_order_acquire) >= target; };
+    if (done() && !failed_.load(std::memory_order_relaxed)) [[likely]]
+        return true;
     std::unique_lock lock(done_mutex_);
-    auto done = [&] { return completed_ >= target; };
-    if (!deadline)
-        done_.wait(lock, done);
-    else if (!done_.wait_until(lock, *deadline, done))
+    if (!wait_until(lock, timeout, done))
         return false;
     if (error_.empty())
         return true;
@@ -480,13 +493,9 @@ bool MetalQueue::synchronize(detail::Deadline deadline) {
     throw DeviceError(std::exchange(error_, {}));
 }
 
-bool MetalQueue::wait_for_room(detail::Deadline deadline) {
+bool MetalQueue::wait_for_room(detail::Timeout timeout) {
     std::unique_lock lock(done_mutex_);
-    const auto ready = [this] { return has_room() || in_completion; };
-    if (deadline)
-        return done_.wait_until(lock, *deadline, ready);
-    done_.wait(lock, ready);
-    return true;
+    return wait_until(lock, timeout, [this] { return has_room() || in_completion; });
 }
 
 Event MetalQueue::record_event() {
@@ -573,6 +582,7 @@ void MetalQueue::cancel() {
 void MetalQueue::on_complete(std::function<void()> function) {
     guarded("on_complete", [&] {
         std::lock_guard lock(encode_mutex_);
+        AutoreleaseScope scope;
         open_batch().callbacks.push_back(std::move(function));
     });
 }

@@ -15,7 +15,7 @@ public:
               std::size_t source_offset, std::size_t bytes) override;
     void fill(detail::BufferImpl& destination, std::size_t offset, std::size_t bytes, std::uint8_t value) override;
     void flush() override;
-    bool synchronize(detail::Deadline deadline) override;
+    bool synchronize(detail::Timeout timeout) override;
     bool idle() const noexcept override {
         const std::uint64_t opened = opened_.load(std::memory_order_acquire);
         return completed_.load(std::memory_order_acquire) == opened && !failed_.load(std::memory_order_relaxed);
@@ -23,7 +23,7 @@ public:
     bool has_room() const noexcept override {
         return opened_.load(std::memory_order_relaxed) - completed_.load(std::memory_order_relaxed) < most_open_batches;
     }
-    bool wait_for_room(detail::Deadline deadline) override;
+    bool wait_for_room(detail::Timeout timeout) override;
     Event record_event() override;
     void wait_event(const Event& event) override;
     bool wait_stream(std::uint64_t stream) override;
@@ -59,7 +59,7 @@ private:
         LaunchRecord record;
     };
 
-    // These need encode_mutex_.
+    // These need encode_mutex_. What opens batches and encoders needs an AutoreleaseScope as well.
     Batch& open_batch(bool prints = false);
     void open_printing_batch();
     NS::SharedPtr<MTL::CommandBuffer> new_commands(bool prints);
@@ -80,6 +80,7 @@ private:
                      std::size_t source_offset, std::size_t bytes);
 
     void finished(std::unique_ptr<Batch> batch, MTL::CommandBuffer* commands);
+    template <class Ready> bool wait_until(std::unique_lock<std::mutex>& lock, detail::Timeout timeout, const Ready& ready);
     template <class Function> void guarded(const std::string& what, Function function);
 
     MetalDevice& metal_;

@@ -155,10 +155,15 @@ std::optional<Fault> Executor::run(const Dispatch& dispatch) {
             offer_if_worthwhile(static_cast<double>(nanoseconds) / claimed * (static_cast<double>(job.total) - claimed));
     };
     std::unique_ptr<Worker> worker = state_->pool.borrow();
-    worker->work(job, concurrency(), std::ref(between_claims));
+    Worker::Clock::time_point time = dispatch.time ? *dispatch.time : Worker::Clock::now();
+    worker->work(job, concurrency(), time, std::ref(between_claims));
     state_->pool.give_back(std::move(worker));
-    if (offered)
+    if (offered) {
         state_->pool.withdraw(job);
+        time = Worker::Clock::now();
+    }
+    if (dispatch.time)
+        *dispatch.time = time;
     if (spent > 0)
         state_->costs.remember(*dispatch.code, static_cast<double>(spent) / threads);
 

@@ -29,6 +29,9 @@ struct Dispatch {
     const std::atomic<bool>* stop = nullptr; // when set to true, no further threadgroup starts and run() returns a Fault
     MessageLog* log = nullptr;               // takes what the kernel prints; null: it is lost
     std::chrono::nanoseconds time_limit{0};  // when it has passed, the kernel is stopped and run() returns a Fault; 0: none
+    // Reading the clock is a good part of a short dispatch. When run() is called: what the clock says, where the caller has
+    // just read it; when it returns: what it said at the end. Null: nobody knows or asks.
+    std::chrono::steady_clock::time_point* time = nullptr;
 };
 
 // What stopped a kernel: an access violation, an arithmetic trap, a stack overflow.

@@ -89,10 +89,10 @@ void install_handlers() {
 }
 
 // Other libraries may have replaced our handlers since; looking costs system calls, so it is done now and then.
-void keep_handlers_installed() {
+void keep_handlers_installed(std::chrono::steady_clock::time_point time) {
     static std::mutex mutex;
     static std::atomic<std::int64_t> next_look{0};
-    const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
+    const std::int64_t now = time.time_since_epoch() / std::chrono::milliseconds(1);
     if (now < next_look.load(std::memory_order_acquire))
         return;
     const std::scoped_lock lock(mutex);
@@ -131,8 +131,8 @@ private:
 
 } // namespace
 
-void guard_against_faults() {
-    keep_handlers_installed();
+void guard_against_faults(std::chrono::steady_clock::time_point now) {
+    keep_handlers_installed(now);
     static thread_local AlternateStack stack;
 }
 

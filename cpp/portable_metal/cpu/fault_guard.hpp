@@ -1,6 +1,7 @@
 // Turns processor faults inside kernels into results instead of the end of the process.
 #pragma once
 
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <string>
@@ -16,8 +17,9 @@ struct FaultRecord {
 };
 
 // Installs the handlers for the process and an alternate signal stack for this thread, where still missing. Cheap when all is
-// in place; call before kernels run. Signals outside kernels go to the handlers that were there before.
-void guard_against_faults();
+// in place; call before kernels run, with what the clock says. Signals outside kernels go to the handlers that were there
+// before.
+void guard_against_faults(std::chrono::steady_clock::time_point now);
 
 const FaultRecord& last_fault();
 

@@ -16,8 +16,6 @@ namespace metalki::cpu {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Beyond what the compiler knows of: calls into libm, signal frames of the host program.
 constexpr std::size_t stack_slack = 40960;
 constexpr std::size_t runner_stack = 262144;
@@ -31,15 +29,16 @@ std::size_t round_to_line(std::size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-std::uint64_t nanoseconds(Clock::duration time) {
+std::uint64_t nanoseconds(Worker::Clock::duration time) {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
 } // namespace
 
-void Worker::work(Job& job, unsigned workers, const std::function<void(std::uint64_t)>& between_claims) {
+void Worker::work(Job& job, unsigned workers, Clock::time_point& time,
+                  const std::function<void(std::uint64_t)>& between_claims) {
     try {
-        guard_against_faults();
+        guard_against_faults(time);
         prepare(job);
     } catch (const std::bad_alloc&) {
         return job.fail("kernel '" + job.dispatch.code->function.name + "': no memory for the stacks of a threadgroup: " +
@@ -48,8 +47,7 @@ void Worker::work(Job& job, unsigned workers, const std::function<void(std::uint
     const Interruptible interruptible(job);
     const FloatEnvironment float_environment;
     const LogScope log_scope(job.dispatch.log);
-    const Clock::time_point start = Clock::now();
-    Clock::time_point before = start;
+    const Clock::time_point start = time;
     std::uint64_t claim = 1;
     while (!job.must_stop()) {
         const std::uint64_t begin = job.next.fetch_add(claim, std::memory_order_relaxed);
@@ -61,8 +59,8 @@ void Worker::work(Job& job, unsigned workers, const std::function<void(std::uint
             break;
         }
         const Clock::time_point now = Clock::now();
-        const std::uint64_t spent = nanoseconds(now - before);
-        before = now;
+        const std::uint64_t spent = nanoseconds(now - time);
+        time = now;
         if (between_claims)
             between_claims(nanoseconds(now - start));
         if (spent < claim_nanoseconds / 2)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,9 +17,12 @@ namespace metalki::cpu {
 
 class Worker {
 public:
-    // Claims and runs threadgroups until none is left or the job is stopped. `workers`: threads that may share the job.
-    // `between_claims` is called after each claimed range with the nanoseconds since work began.
-    void work(Job& job, unsigned workers, const std::function<void(std::uint64_t)>& between_claims);
+    using Clock = std::chrono::steady_clock;
+
+    // Claims and runs threadgroups until none is left or the job is stopped. `workers`: threads that may share the job. `time`
+    // is what the clock says, and then what it said last. `between_claims` is called after each claimed range with the
+    // nanoseconds since work began.
+    void work(Job& job, unsigned workers, Clock::time_point& time, const std::function<void(std::uint64_t)>& between_claims);
 
 private:
     struct Range {

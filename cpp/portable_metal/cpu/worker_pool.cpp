@@ -84,6 +84,7 @@ WorkerPool::~WorkerPool() {
         else
             helper.thread.detach();
     }
+    delete last_given_back_.load();
 }
 
 void WorkerPool::start_threads() {
@@ -140,6 +141,8 @@ void WorkerPool::withdraw(Job& job) {
 }
 
 std::unique_ptr<Worker> WorkerPool::borrow() {
+    if (Worker* worker = last_given_back_.exchange(nullptr, std::memory_order_acquire))
+        return std::unique_ptr<Worker>(worker);
     {
         const std::scoped_lock lock(mutex_);
         if (!spare_.empty()) {
@@ -152,6 +155,11 @@ std::unique_ptr<Worker> WorkerPool::borrow() {
 }
 
 void WorkerPool::give_back(std::unique_ptr<Worker> worker) {
+    Worker* nobody = nullptr;
+    if (last_given_back_.compare_exchange_strong(nobody, worker.get(), std::memory_order_release, std::memory_order_relaxed)) {
+        worker.release();
+        return;
+    }
     const std::scoped_lock lock(mutex_);
     spare_.push_back(std::move(worker));
 }
@@ -187,7 +195,8 @@ void WorkerPool::help() {
         --job->helpers_wanted;
         ++job->helpers_active;
         lock.unlock();
-        worker.work(*job, helpers_ + 1, nullptr);
+        Clock::time_point time = Clock::now();
+        worker.work(*job, helpers_ + 1, time, nullptr);
         lock.lock();
         // A later caller would find nothing left to claim.
         job->helpers_wanted = 0;

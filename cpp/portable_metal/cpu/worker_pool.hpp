@@ -56,7 +56,8 @@ private:
     std::vector<Helper> threads_;
     int avoided_core_ = -1;
     std::vector<std::unique_ptr<Worker>> spare_;
-    std::atomic<std::uint64_t> offers_{0}; // counts offers, for helpers that still spin
+    std::atomic<Worker*> last_given_back_{nullptr}; // owned; apart from the others, as it takes no lock
+    std::atomic<std::uint64_t> offers_{0};          // counts offers, for helpers that still spin
     unsigned asleep_ = 0;
     bool closing_ = false;
     pid_t owner_ = 0; // process that started the threads: they do not exist in its children

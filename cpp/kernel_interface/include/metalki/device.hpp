@@ -91,9 +91,9 @@ private:
 /// All devices there are, in the order of their indices.
 METALKI_API std::vector<Device> devices();
 
-/// The device that METALKI_DEVICE names, else the first. Throws DeviceError when there is none and ArgumentError, listing
-/// those there are, when the variable names none of them.
-METALKI_API Device default_device();
+/// The device that METALKI_DEVICE named at the first call, else the first. Throws DeviceError when there is none and
+/// ArgumentError, listing those there are, when the variable names none of them.
+METALKI_API const Device& default_device();
 
 /// A device by id ("cpu", "metal", "cuda:0"), kind, name or index ("0"). Throws ArgumentError listing those there are.
 METALKI_API Device find_device(std::string_view name);

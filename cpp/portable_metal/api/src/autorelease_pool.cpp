@@ -22,7 +22,6 @@ public:
             delete this;
     }
     void drain();
-    static void release_all(std::vector<const ObjectState*>& from, std::size_t down_to, std::exception_ptr& first);
 
     std::vector<const ObjectState*> added; // by addObject()
     std::size_t base = 0;                  // of its objects in the thread's list
@@ -33,13 +32,18 @@ public:
 // Pools of one thread, innermost last; every object waits in the pool that was innermost when it came. The objects of all
 // pools lie in one list, which keeps its memory: opening a pool allocates nothing.
 struct ThreadPools {
-    std::vector<PoolState*> stack;
+    struct Scope {
+        PoolState* pool; // null: a ScopedPool
+        std::size_t base;
+    };
+    std::vector<Scope> stack;
     std::vector<const ObjectState*> objects;
 };
 ThreadPools& this_thread() {
     thread_local ThreadPools pools;
     return pools;
 }
+void end_inner_pools(std::size_t depth);
 
 std::atomic<std::uint64_t> unpooled_count{0};
 
@@ -55,8 +59,8 @@ void report_unpooled(const ObjectState& object) {
                      object.class_name());
 }
 
-// Releasing may autorelease more objects into this pool.
-void PoolState::release_all(std::vector<const ObjectState*>& from, std::size_t down_to, std::exception_ptr& first) {
+// Releasing may autorelease more objects into the innermost pool.
+void release_all(std::vector<const ObjectState*>& from, std::size_t down_to, std::exception_ptr& first) {
     while (from.size() > down_to) {
         const ObjectState* object = from.back();
         from.pop_back();
@@ -89,21 +93,34 @@ void PoolState::last_reference_gone() {
         }
     };
     auto& stack = this_thread().stack;
-    const bool found = std::find(stack.begin(), stack.end(), this) != stack.end();
+    const auto place = std::find_if(stack.rbegin(), stack.rend(), [this](const auto& scope) { return scope.pool == this; });
+    const bool found = place != stack.rend();
     if (in_stack && !found) {
         abandoned = true;
         return violation("NS::AutoreleasePool::release", "the pool belongs to another thread");
     }
-    // Pools opened after this one and forgotten end with it.
-    while (found && stack.back() != this) {
-        PoolState* inner = stack.back();
-        attempt([inner] { inner->drain(); });
-        inner->in_stack = false;
-        stack.pop_back();
-    }
+    if (found)
+        attempt([&] { end_inner_pools(static_cast<std::size_t>(stack.rend() - place)); });
     attempt([this] { drain(); });
     if (found)
         stack.pop_back();
+    if (first)
+        std::rethrow_exception(first);
+}
+
+// Pools opened after the `depth` outermost ones and forgotten end with the one that ends.
+void end_inner_pools(std::size_t depth) {
+    std::exception_ptr first;
+    ThreadPools& pools = this_thread();
+    while (pools.stack.size() > depth) {
+        const auto [inner, base] = pools.stack.back();
+        release_all(pools.objects, base, first);
+        if (inner) {
+            release_all(inner->added, 0, first);
+            inner->in_stack = false;
+        }
+        pools.stack.pop_back();
+    }
     if (first)
         std::rethrow_exception(first);
 }
@@ -123,10 +140,13 @@ std::uint64_t unpooled_autoreleases() {
     return unpooled_count.load(std::memory_order_relaxed);
 }
 
-ScopedPool::ScopedPool() : pool_(NS::AutoreleasePool::alloc()->init()) {}
+ScopedPool::ScopedPool() : depth_(this_thread().stack.size()) {
+    ThreadPools& pools = this_thread();
+    pools.stack.push_back({nullptr, pools.objects.size()});
+}
 ScopedPool::~ScopedPool() {
     try {
-        pool_->release();
+        end_inner_pools(depth_);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "metalki: %s\n", error.what());
     }
@@ -147,7 +167,7 @@ AutoreleasePool* AutoreleasePool::init() {
     ThreadPools& pools = this_thread();
     if (!pool.in_stack) {
         pool.base = pools.objects.size();
-        pools.stack.push_back(&pool);
+        pools.stack.push_back({&pool, pool.base});
     }
     pool.in_stack = true;
     return this;
@@ -170,12 +190,14 @@ void AutoreleasePool::showPools() {
     };
     std::fprintf(stderr, "metalki: %zu autorelease pools on this thread\n", pools.stack.size());
     for (std::size_t i = 0; i < pools.stack.size(); ++i) {
-        const PoolState& pool = *pools.stack[i];
-        const std::size_t end = i + 1 < pools.stack.size() ? pools.stack[i + 1]->base : pools.objects.size();
-        std::fprintf(stderr, "  pool %p: %zu objects\n", static_cast<const void*>(&pool), end - pool.base + pool.added.size());
-        std::for_each(pools.objects.begin() + static_cast<std::ptrdiff_t>(pool.base),
+        const auto [pool, base] = pools.stack[i];
+        const std::size_t end = i + 1 < pools.stack.size() ? pools.stack[i + 1].base : pools.objects.size();
+        std::fprintf(stderr, "  pool %p: %zu objects\n", static_cast<const void*>(pool),
+                     end - base + (pool ? pool->added.size() : 0));
+        std::for_each(pools.objects.begin() + static_cast<std::ptrdiff_t>(base),
                       pools.objects.begin() + static_cast<std::ptrdiff_t>(end), show);
-        std::for_each(pool.added.begin(), pool.added.end(), show);
+        if (pool)
+            std::for_each(pool->added.begin(), pool->added.end(), show);
     }
 }
 

@@ -128,7 +128,7 @@ public:
     void keep(const ObjectState& object);
     void use_log_state(const Reference<LogStateState>& state);
     void set_status(MTL::CommandBufferStatus value) {
-        status.store(value, std::memory_order_release);
+        status.store(static_cast<Word>(value), std::memory_order_release);
         status.notify_all();
     }
 
@@ -138,8 +138,10 @@ public:
     std::unique_ptr<CommandStorage> storage;
     const std::uint64_t serial;
     const bool retains;
-    std::atomic<NS::UInteger> status{MTL::CommandBufferStatusNotEnqueued};
-    std::atomic<bool> finished{false}; // completed, and its handlers have run
+    // Words that the system can wait for by themselves: telling nobody of a change of others costs much more.
+    using Word = std::uint32_t;
+    std::atomic<Word> status{MTL::CommandBufferStatusNotEnqueued};
+    std::atomic<Word> finished{0}; // 1: completed, and its handlers have run
     std::atomic<bool> cancelled{false};
     bool committed = false, open_encoder = false, abandoned_encoder = false, scheduled = false;
     std::size_t next_command = 0;
@@ -253,7 +255,10 @@ private:
 void complete_flights(QueueState& queue);
 // Gives a completed buffer to its handlers, or finishes it. The queue's mutex is held; false: call finish() without it.
 bool pass_to_handlers(QueueState& queue, Reference<CommandBufferState>& buffer);
-void run_handlers(QueueState& queue);
+// Handlers run on one thread at a time, so that those of a queue run in order of completion. With the queue's mutex held, the
+// caller becomes that thread: it calls run_handlers() with the result, without the mutex. Null: there is nothing for it to do.
+Reference<CommandBufferState> claim_handlers(QueueState& queue);
+void run_handlers(QueueState& queue, Reference<CommandBufferState> first);
 void finish(CommandBufferState& buffer);
 void set_result(CommandBufferState& buffer);
 double seconds_now();

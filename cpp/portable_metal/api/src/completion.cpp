@@ -346,13 +346,12 @@ void complete_flights(QueueState& queue) {
             flight = {};
         }
     }
-    bool handlers = false;
+    Reference<CommandBufferState> with_handlers;
     {
         std::lock_guard lock(queue.mutex);
-        handlers = !queue.completed.empty();
+        with_handlers = claim_handlers(queue);
     }
-    if (handlers)
-        run_handlers(queue);
+    run_handlers(queue, std::move(with_handlers));
 }
 
 } // namespace metalki::api

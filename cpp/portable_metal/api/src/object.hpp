@@ -113,7 +113,7 @@ public:
     ScopedPool& operator=(const ScopedPool&) = delete;
 
 private:
-    NS::AutoreleasePool* pool_;
+    const std::size_t depth_; // of the thread's pools outside
 };
 
 // Held for a few instructions at a time, at half the cost of a mutex. Whoever does not get it soon goes without: its holder may

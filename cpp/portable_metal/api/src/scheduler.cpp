@@ -115,6 +115,9 @@ void run_dispatch(CommandBufferState& buffer, const Command& command) {
     dispatch.log = &buffer.log;
     dispatch.stop = &buffer.cancelled;
     dispatch.time_limit = std::chrono::nanoseconds(buffer.queue->time_limit.load(std::memory_order_relaxed));
+    Clock::time_point time = buffer.time ? *buffer.time : Clock::now();
+    const Clock::time_point start = time;
+    dispatch.time = &time;
     if (command.kind == Command::Kind::dispatch_indirect) {
         std::uint32_t groups[3];
         std::memcpy(groups, command.source, sizeof groups);
@@ -129,12 +132,10 @@ void run_dispatch(CommandBufferState& buffer, const Command& command) {
         }
         dispatch.grid = {groups[0] * sizes[0], groups[1] * sizes[1], groups[2] * sizes[2]};
     }
-    const Clock::time_point start = buffer.time ? *buffer.time : Clock::now();
     if (auto fault = executor().run(dispatch))
         buffer.fault = fault->message; // names the kernel
-    const Clock::time_point end = Clock::now();
-    durations().remember(command, end - start);
-    buffer.time = end;
+    durations().remember(command, time - start);
+    buffer.time = time;
 }
 
 // False when the queue now waits for an event.
@@ -228,7 +229,7 @@ void set_result(CommandBufferState& buffer) {
 }
 
 void finish(CommandBufferState& buffer) {
-    buffer.finished.store(true, std::memory_order_release);
+    buffer.finished.store(1, std::memory_order_release);
     buffer.finished.notify_all();
 }
 
@@ -242,17 +243,27 @@ bool pass_to_handlers(QueueState& queue, Reference<CommandBufferState>& buffer) 
     return handlers;
 }
 
-// One thread at a time, so that handlers of a queue run in order of completion.
-void run_handlers(QueueState& queue) {
-    std::unique_lock lock(queue.mutex);
-    if (queue.running_handlers)
-        return;
-    queue.running_handlers = true;
+namespace {
+
+// The queue's mutex is held.
+Reference<CommandBufferState> next_for_handlers(QueueState& queue) {
+    queue.running_handlers = !queue.completed.empty();
+    if (!queue.running_handlers)
+        return {};
+    auto buffer = Reference<CommandBufferState>::adopt(queue.completed.front());
+    queue.completed.pop_front();
+    return buffer;
+}
+
+} // namespace
+
+Reference<CommandBufferState> claim_handlers(QueueState& queue) {
+    return queue.running_handlers ? Reference<CommandBufferState>() : next_for_handlers(queue);
+}
+
+void run_handlers(QueueState& queue, Reference<CommandBufferState> buffer) {
     const bool outer = std::exchange(in_completed_handler, true);
-    while (!queue.completed.empty()) {
-        auto buffer = Reference<CommandBufferState>::adopt(queue.completed.front());
-        queue.completed.pop_front();
-        lock.unlock();
+    while (buffer) {
         {
             ScopedPool pool;
             if (!buffer->log.is_empty())
@@ -262,10 +273,10 @@ void run_handlers(QueueState& queue) {
         }
         finish(*buffer);
         buffer = {};
-        lock.lock();
+        std::lock_guard lock(queue.mutex);
+        buffer = next_for_handlers(queue);
     }
     in_completed_handler = outer;
-    queue.running_handlers = false;
 }
 
 namespace {
@@ -304,51 +315,54 @@ void push_ready(QueueState& queue) {
     }
 }
 
-// Runs the queue, which the caller has marked as running, until it is empty, parked, or `until` has completed.
-void run_owned(QueueState& queue, const CommandBufferState* until) {
+// What the thread that runs the queue goes on with; null: the queue is idle now. The queue's mutex is held.
+CommandBufferState* go_on(QueueState& queue) {
+    CommandBufferState* const head = runnable_head(queue);
+    if (!head)
+        queue.phase = QueueState::Phase::idle;
+    return head;
+}
+
+// Runs the queue, which the caller has marked as running, from its head on until it is empty, parked, or `until` has completed.
+void run_owned(QueueState& queue, CommandBufferState* head, const CommandBufferState* until) {
     const auto keep = Reference<QueueState>::share(&queue);
     const QueueState* outer = std::exchange(owned_queue, &queue);
-    for (;;) {
-        CommandBufferState* head = nullptr;
-        {
-            std::lock_guard lock(queue.mutex);
-            head = runnable_head(queue);
-            if (!head) {
-                queue.phase = QueueState::Phase::idle;
-                break;
-            }
-        }
+    while (head) {
         if (queue.device_queue) {
             start(*head);
-            if (hand_over(*head))
-                continue;
-            break;
+            if (!hand_over(*head))
+                break;
+            std::lock_guard lock(queue.mutex);
+            head = go_on(queue);
+            continue;
         }
         if (!execute(*head))
             break;
         auto buffer = Reference<CommandBufferState>::adopt(head);
         set_result(*buffer);
         buffer->storage->clear();
-        bool handlers = false, more = false;
-        const bool stop = head == until;
+        Reference<CommandBufferState> with_handlers;
+        bool let_go = head == until;
         {
             std::lock_guard lock(queue.mutex);
             queue.buffers.pop_front();
-            handlers = pass_to_handlers(queue, buffer);
-            more = runnable_head(queue) != nullptr;
-            if (handlers || stop)
-                queue.phase = more ? QueueState::Phase::ready : QueueState::Phase::idle;
+            if (pass_to_handlers(queue, buffer)) {
+                with_handlers = claim_handlers(queue);
+                let_go = true;
+            }
+            head = go_on(queue);
+            if (head && let_go)
+                queue.phase = QueueState::Phase::ready;
         }
         if (buffer)
             finish(*buffer);
-        if (!handlers && !stop)
+        if (!let_go)
             continue;
         // Handlers may wait for later buffers of this queue: let go of it first.
         owned_queue = outer;
-        if (more)
+        if (head)
             push_ready(queue);
-        if (handlers)
-            run_handlers(queue);
+        run_handlers(queue, std::move(with_handlers));
         return;
     }
     owned_queue = outer;
@@ -366,16 +380,17 @@ void drive() {
         auto queue = Reference<QueueState>::adopt(s.ready.front());
         s.ready.erase(s.ready.begin());
         lock.unlock();
-        bool mine = false;
+        CommandBufferState* head = nullptr;
         {
             std::lock_guard queue_lock(queue->mutex);
-            mine = queue->phase == QueueState::Phase::ready;
-            if (mine)
+            if (queue->phase == QueueState::Phase::ready) {
                 queue->phase = QueueState::Phase::running;
+                head = go_on(*queue);
+            }
         }
-        if (mine) {
+        if (head) {
             ScopedPool pool;
-            run_owned(*queue, nullptr);
+            run_owned(*queue, head, nullptr);
         }
         queue = {};
         lock.lock();
@@ -413,14 +428,14 @@ bool takes_less_than(const CommandBufferState& buffer, std::chrono::nanoseconds 
     return true;
 }
 
-// Takes the queue over when nobody runs it.
-bool take(QueueState& queue) {
+// Takes the queue over, when nobody runs it and there is something to run. Returns its head, or null.
+CommandBufferState* take(QueueState& queue) {
     std::lock_guard lock(queue.mutex);
     const bool free = queue.phase == QueueState::Phase::ready || queue.phase == QueueState::Phase::idle;
-    if (!free || !runnable_head(queue))
-        return false;
-    queue.phase = QueueState::Phase::running;
-    return true;
+    CommandBufferState* const head = free ? runnable_head(queue) : nullptr;
+    if (head)
+        queue.phase = QueueState::Phase::running;
+    return head;
 }
 
 } // namespace
@@ -480,8 +495,8 @@ bool wait_for_device(CommandBufferState& buffer, Clock::time_point until) {
     const Clock::time_point start = Clock::now();
     for (auto nap = shortest_nap; !is_done(buffer);) {
         ScopedPool pool;
-        if (take(queue))
-            run_owned(queue, &buffer);
+        if (CommandBufferState* head = take(queue))
+            run_owned(queue, head, &buffer);
         complete_flights(queue);
         const Clock::time_point now = Clock::now();
         if (is_done(buffer) || now >= until)
@@ -528,7 +543,7 @@ bool commit(CommandBufferState& buffer, bool run_here) {
         return false;
     }
     ScopedPool pool;
-    run_owned(queue, &buffer);
+    run_owned(queue, &buffer, &buffer);
     return buffer.finished.load(std::memory_order_acquire);
 }
 
@@ -557,12 +572,15 @@ void wait_completed(CommandBufferState& buffer) {
         wait_for_device(buffer, Clock::time_point::max());
         return;
     }
-    while (!done() && buffer.status.load(std::memory_order_acquire) < MTL::CommandBufferStatusCompleted && take(queue)) {
+    while (!done() && buffer.status.load(std::memory_order_acquire) < MTL::CommandBufferStatusCompleted) {
+        CommandBufferState* const head = take(queue);
+        if (!head)
+            break;
         ScopedPool pool;
-        run_owned(queue, &buffer);
+        run_owned(queue, head, &buffer);
     }
     if (!in_completed_handler)
-        return buffer.finished.wait(false, std::memory_order_acquire);
+        return buffer.finished.wait(0, std::memory_order_acquire);
     for (auto status = buffer.status.load(std::memory_order_acquire); status < MTL::CommandBufferStatusCompleted;
          status = buffer.status.load(std::memory_order_acquire))
         buffer.status.wait(status, std::memory_order_acquire);
