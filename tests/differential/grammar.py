@@ -99,7 +99,9 @@ class Kernel(Expressions):
         depth = context["depth"]
         roll = r.random()
         inner = {**context, "depth": depth + 1}
-        masked = {**inner, "uniform": False}
+        # A thread that leaves a loop with barriers alone would miss them.
+        stays = {"loop": None} if context["loop"] == "uniform" else {}
+        masked = {**inner, **stays, "uniform": False}
         if context["simd"] and r.random() < 0.3:
             return self.simd()
         if context["uniform"] and self.kind == "group" and r.random() < 0.3:

@@ -54,6 +54,24 @@ LINES = [
 ]
 
 
+# Of SIMD-groups.
+SIMD_LINES = [
+    "o[i] = 3u; if (i % 5u == 0u) o[i] = bits(quad_prefix_exclusive_sum(af[i]));",  # of no thread: zero, not its negative
+    "o[i] = bits(simd_prefix_inclusive_sum(af[i] / 3.0f)) ^ bits(simd_prefix_exclusive_sum(ah[i] / 3.0h));",
+    "o[i] = bits(simd_sum(af[i] / 3.0f)); if (a[i] & 1u) o[i] = bits(quad_sum(af[i] / 3.0f)) ^ bits(simd_product(af[i]));",
+    "int x = int(gid.x) - 40; if ((14 & x) == x) o[i] = (uint(ulong(simd_active_threads_mask())) + 1u) * 992u + uint(x);",
+]
+
+
+@pytest.mark.parametrize("line", SIMD_LINES)
+def test_simd_lines_that_went_wrong(pair: run.Pair, line: str) -> None:
+    kernel = grammar.Kernel(0, True)
+    kernel.kind = "simd"
+    body = Block([Statement(["const uint i = (gid.x + gsz.x * gid.y) & 1023u;" + line])])
+    launches = [((64,), (256,)), ((37,), (100,)), ((5, 7), (10, 7))]
+    assert pair.run([run.Case(0, True, kernel, body, launches)])[0] == "ok"
+
+
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("kind", ["flat", "simd"])
 def test_lines_that_went_wrong(pair: run.Pair, line: str, kind: str) -> None:

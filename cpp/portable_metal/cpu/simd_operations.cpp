@@ -1,9 +1,11 @@
 // Evaluates SIMD-group operations lane by lane.
 #include "cpu/simd_operations.hpp"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <concepts>
+#include <optional>
 #include <type_traits>
 
 #include "cpu/small_float.hpp"
@@ -79,25 +81,51 @@ template <class T> T larger(T a, T b) {
         return a < b ? b : a;
 }
 
+// Values of a span while they are combined; lanes that take no part have none.
+template <class Type, class Combine> class Combined {
+public:
+    using T = typename Type::Accumulator;
+
+    Combined(const Span& span, Combine combine) : combine_(combine) {
+        span.for_each_active([&](std::uint32_t lane, LaneRequest& request) { values_[lane] = Type::load(request.value); });
+    }
+
+    std::optional<T>& operator[](std::uint32_t lane) { return values_[lane]; }
+
+    // The value of lane `low` and that of lane `high`, in this order.
+    std::optional<T> both(std::uint32_t low, std::uint32_t high) const {
+        const std::optional<T>&a = values_[low], &b = values_[high];
+        return a && b ? combine_(*a, *b) : a ? a : b;
+    }
+
+private:
+    std::array<std::optional<T>, compiler::simd_width> values_;
+    Combine combine_;
+};
+
+// Halves are combined until one value is left: vector code adds in the same order, so that both round alike.
 template <class Type, class Combine> void reduce(const Span& span, Combine combine) {
-    typename Type::Accumulator total{};
-    bool first = true;
-    span.for_each_active([&](std::uint32_t, LaneRequest& request) {
-        total = first ? Type::load(request.value) : combine(total, Type::load(request.value));
-        first = false;
-    });
-    const std::uint64_t result = Type::store(total);
+    Combined<Type, Combine> values(span, combine);
+    for (std::uint32_t half = span.width / 2; half > 0; half /= 2)
+        for (std::uint32_t lane = 0; lane < half; ++lane)
+            values[lane] = values.both(lane, lane + half);
+    if (!values[0])
+        return; // nobody takes part
+    const std::uint64_t result = Type::store(*values[0]);
     span.for_each_active([&](std::uint32_t, LaneRequest& request) { request.result = result; });
 }
 
+// Lanes combine with the one before, then with the one two before, four before, ...: again the order of vector code.
 template <class Type, class Combine>
 void prefix(const Span& span, bool inclusive, typename Type::Accumulator start, Combine combine) {
-    auto total = start;
-    span.for_each_active([&](std::uint32_t, LaneRequest& request) {
-        const auto value = Type::load(request.value);
-        const auto before = total;
-        total = combine(total, value);
-        request.result = Type::store(inclusive ? total : before);
+    Combined<Type, Combine> values(span, combine);
+    span.for_each_active([&](std::uint32_t lane, LaneRequest&) { values[lane] = combine(start, *values[lane]); });
+    for (std::uint32_t step = 1; step < span.width; step *= 2)
+        for (std::uint32_t lane = span.width; lane-- > step;)
+            values[lane] = values.both(lane - step, lane);
+    span.for_each_active([&](std::uint32_t lane, LaneRequest& request) {
+        const auto before = lane > 0 ? values[lane - 1] : std::nullopt;
+        request.result = Type::store(inclusive ? *values[lane] : before.value_or(start));
     });
 }
 

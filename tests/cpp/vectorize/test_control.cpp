@@ -37,6 +37,27 @@ join:
 )");
 }
 
+TEST_CASE("what leaves a loop at its end is what its last round had, not what the next one gets") {
+    compare_placed(R"(
+  br label %loop
+loop:
+  %first = phi i1 [ true, %entry ], [ false, %round ]
+  %k = phi i32 [ 0, %entry ], [ %next, %round ]
+  br i1 %first, label %round, label %end
+round:
+  %next = add i32 %k, 1
+  %a = trunc i32 %v to i1
+  br i1 %a, label %loop, label %end
+end:
+  %was.first = phi i1 [ %first, %round ], [ %first, %loop ]
+  %rounds = phi i32 [ %k, %round ], [ %k, %loop ]
+  %r = select i1 %was.first, i32 100, i32 200
+  %s = add i32 %r, %rounds
+  store i32 %s, ptr %mine
+  ret void
+)");
+}
+
 TEST_CASE("an early return") {
     compare_placed(R"(
   %a = trunc i32 %v to i1

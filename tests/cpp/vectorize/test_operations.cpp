@@ -1,6 +1,9 @@
 // Widening of values: arithmetic, divisions of lanes that are off, casts, vectors of MSL, calls lane by lane.
 #include <doctest/doctest.h>
 
+#include <bit>
+#include <cmath>
+
 #include "lane_kernel.hpp"
 
 using namespace vectorize_test;
@@ -60,6 +63,50 @@ end:
   %r = phi i32 [ 77, %entry ], [ %q, %divide ]
 )";
     compare(stored(text));
+}
+
+TEST_CASE("a sum written as an or, of numbers that have bits in common in lanes that are off") {
+    for (const char* use : {"%r = trunc i64 %b to i32", "%c1 = lshr i64 %b, 20\n  %r = trunc i64 %c1 to i32"}) {
+        compare(stored("  %a = sub i32 %x, %n\n  %fine = icmp ult i32 %a, 32\n  br i1 %fine, label %on, label %end\non:\n"
+                       "  %high = mul i32 %n, 32\n  %s = or disjoint i32 %high, %a\n  %b = zext i32 %s to i64\n  " +
+                           std::string(use) + "\n  br label %end\nend:\n  %p = phi i32 [ 5, %entry ], [ %r, %on ]",
+                       "%p"),
+                20);
+    }
+}
+
+TEST_CASE("floats become integers that stop at the ends of their range") {
+    const std::vector<float> edges{0.0F,           -0.0F,          0.5F,          -0.5F,
+                                   -1.0F,          126.5F,         127.0F,        128.0F,
+                                   -128.9F,        -129.0F,        254.9F,        255.0F,
+                                   256.0F,         32767.5F,       32768.0F,      -32769.0F,
+                                   65535.9F,       65536.0F,       2147483520.0F, 2147483648.0F,
+                                   -2147483648.0F, -2147483904.0F, 4294967040.0F, 4294967296.0F,
+                                   9.2233714e18F,  9.2233720e18F,  1.8446743e19F, 1.8446744e19F,
+                                   3e38F,          -3e38F,         INFINITY,      NAN};
+    Words in(96);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+        in[i] = std::bit_cast<std::uint32_t>(edges[i % edges.size()] * (i == 95 ? -1.0F : 1.0F));
+    }
+    in[94] = std::bit_cast<std::uint32_t>(-INFINITY);
+    for (const char* from : {"float", "half"}) {
+        for (std::string sign : {"si", "ui"}) {
+            for (std::string bits : {"8", "16", "32", "64"}) {
+                std::string name = "@llvm.fpto" + sign + ".sat.i" + bits + (from[0] == 'f' ? ".f32" : ".f16");
+                std::string value = from[0] == 'f' ? "  %f = bitcast i32 %v to float\n"
+                                                   : "  %g = bitcast i32 %v to float\n  %f = fptrunc float %g to half\n";
+                std::string text =
+                    stored(value + "  %w = call i" + bits + " " + name + "(" + from +
+                           " %f)\n  %w64 = " + (bits == "64" ? "add i64 0, %w" : "sext i" + bits + " %w to i64") +
+                           "\n  %top = lshr i64 %w64, 32\n  %both = xor i64 %w64, %top\n" + "  %r = trunc i64 %both to i32");
+                std::string declaration = "declare i" + bits + " " + name + "(" + from + ")\n";
+                Launch launch{rows(), {96, 1, 1}, {32, 1, 1}, 0};
+                Words out(96, 7);
+                CHECK(run_vectors(text, launch, out, in, declaration) == run_threads(text, launch, out, in, declaration));
+                CHECK(count(vector_code(text, rows(), declaration), ".sat.") == 0);
+            }
+        }
+    }
 }
 
 TEST_CASE("choices between numbers, by lane and by all") {

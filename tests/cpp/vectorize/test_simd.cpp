@@ -70,6 +70,20 @@ std::uint32_t bits(float value) {
 
 } // namespace
 
+TEST_CASE("a sum of no lane is zero, not its negative") {
+    Words in = numbers([](std::uint32_t lane) { return lane; }); // floats so small that sums are exact
+    for (unsigned width : {4U, 32U}) {
+        Words out = run({SimdOp::prefix_exclusive_sum, SimdType::f32, width}, in, true);
+        for (std::uint32_t lane = 1; lane < 32; lane += 2) {
+            std::uint32_t sum = 0;
+            for (std::uint32_t before = width == 4 ? lane / 4 * 4 : 0; before < lane; ++before) {
+                sum += before % 2 != 0 ? before : 0;
+            }
+            CHECK(out[lane] == sum);
+        }
+    }
+}
+
 TEST_CASE("reductions over all lanes") {
     CHECK(run({SimdOp::sum}, counting) == Words(32, 31 * 16));
     CHECK(run({SimdOp::max}, counting) == Words(32, 31));

@@ -98,7 +98,8 @@ Shape shape_of_sum(const Instruction& instruction, const Shape& a, const Shape& 
     Shape out = sum(a, b, instruction.getOpcode() == Instruction::Sub ? -1 : 1);
     const auto* wraps = llvm::dyn_cast<llvm::OverflowingBinaryOperator>(&instruction);
     bool both_fit = (a.no_wrap || a.is_uniform()) && (b.no_wrap || b.is_uniform());
-    out.no_wrap = instruction.getOpcode() == Instruction::Add && both_fit && (wraps ? wraps->hasNoUnsignedWrap() : true);
+    bool fits = wraps ? instruction.getOpcode() == Instruction::Add && wraps->hasNoUnsignedWrap() : true;
+    out.no_wrap = fits && both_fit;
     return out;
 }
 
@@ -106,7 +107,7 @@ Shape shape_of_product(const Shape& a, std::int64_t factor, bool fits) {
     Shape out = map_offsets(a, a.zeros + trailing_zeros(static_cast<std::uint64_t>(factor)),
                             [&](std::int64_t c) { return c * factor; });
     out.zeros = std::min<std::uint8_t>(out.zeros, 63);
-    out.no_wrap = a.no_wrap && fits;
+    out.no_wrap = a.no_wrap && fits && factor > 0;
     return out;
 }
 
@@ -185,9 +186,7 @@ Shape shape_of_binary(const llvm::BinaryOperator& operation, const Shape& a, con
                                        : Shape::varying();
     case Instruction::Or:
         if (llvm::cast<llvm::PossiblyDisjointInst>(operation).isDisjoint() && !right) {
-            Shape out = sum(a, b, 1);
-            out.no_wrap = true;
-            return out;
+            return shape_of_sum(operation, a, b);
         }
         [[fallthrough]];
     case Instruction::And:

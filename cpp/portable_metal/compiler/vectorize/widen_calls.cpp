@@ -133,6 +133,9 @@ void Widener::emit_call(const llvm::CallInst& call, Mask mask) {
     if (power && call.getType()->isFloatTy()) {
         return define(call, emit_power(vector(call.getArgOperand(0)), vector(call.getArgOperand(1))));
     }
+    if (is_saturated_conversion(call)) {
+        return define(call, emit_saturated_conversion(call));
+    }
     if (const VectorFunction* function =
             intrinsic ? mathematics_.find(intrinsic->getIntrinsicID()) : mathematics_.find(name.str());
         function && call.getType()->isFloatTy()) {

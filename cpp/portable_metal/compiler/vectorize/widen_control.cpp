@@ -287,14 +287,16 @@ void Widener::emit_masked_branch(LevelState& state, const Level::Node& node) {
     const auto* branch = llvm::dyn_cast<llvm::BranchInst>(terminator);
     if (!branch || !branch->isConditional() || branch->getSuccessor(0) == branch->getSuccessor(1)) {
         const Edge& edge = node.edges.front();
-        store_phis(edge, mask, true);
+        store_phis(edge, phi_values(edge), mask, true);
         note_mask(state, edge, mask);
         return;
     }
     llvm::Value* taken = vector(branch->getCondition());
     const Mask ways[2] = {both(mask, taken), both(mask, builder_.CreateNot(taken))};
+    // Values of both ways first: the phis of a loop's header may be what the exit takes along.
+    const PhiValues values[2] = {phi_values(node.edges[0]), phi_values(node.edges[1])};
     for (unsigned way = 0; way < 2; ++way) {
-        store_phis(node.edges[way], ways[way], true);
+        store_phis(node.edges[way], values[way], ways[way], true);
     }
     for (unsigned way = 0; way < 2; ++way) {
         note_mask(state, node.edges[way], ways[way]);
@@ -322,17 +324,22 @@ void Widener::note_mask(LevelState& state, const Edge& edge, Mask mask) {
     }
 }
 
-// Values of the phis at the other end. Under a mask only those lanes change.
-void Widener::store_phis(const Edge& edge, Mask mask, bool masked) {
+// What the phis at the other end become; read before any of them changes.
+Widener::PhiValues Widener::phi_values(const Edge& edge) {
+    PhiValues values;
     if (!edge.to) {
-        return;
+        return values;
     }
-    std::vector<std::pair<const llvm::PHINode*, llvm::Value*>> values;
     for (const llvm::PHINode& phi : edge.to->phis()) {
         const llvm::Value* incoming = phi.getIncomingValueForBlock(edge.from);
         values.emplace_back(&phi, as(incoming, divergence_.shape_of(&phi)));
     }
-    for (auto& [phi, value] : values) {
+    return values;
+}
+
+// Under a mask only those lanes change.
+void Widener::store_phis(const Edge& edge, const PhiValues& values, Mask mask, bool masked) {
+    for (auto [phi, value] : values) {
         llvm::AllocaInst* slot = slot_for(phi);
         // A loop is entered and gone round by all lanes it still has.
         if (masked && mask && !headers_.count(edge.to) && divergence_.shape_of(phi).is_varying()) {
@@ -352,7 +359,7 @@ void Widener::emit_real_branch(LevelState& state, const Level::Node& node) {
     const auto* branch = llvm::dyn_cast<llvm::BranchInst>(terminator);
     auto take = [&](const Edge& edge) {
         Mask mask = load_mask(state.mask);
-        store_phis(edge, mask, leaves_divergent_loop(state, edge));
+        store_phis(edge, phi_values(edge), mask, leaves_divergent_loop(state, edge));
         builder_.CreateBr(follow(state, edge, mask));
     };
     if (!branch || !branch->isConditional() || branch->getSuccessor(0) == branch->getSuccessor(1)) {

@@ -51,7 +51,7 @@ void Widener::emit_parting(LevelState& state, const Level::Node& node) {
     builder_.CreateCondBr(agreed, stay, part, llvm::MDBuilder(context_).createLikelyBranchWeights());
     state.partings.push_back({node.block, part, local_values_});
     builder_.SetInsertPoint(stay);
-    store_phis(edge, nullptr, false);
+    store_phis(edge, phi_values(edge), nullptr, false);
     builder_.CreateBr(follow(state, edge, nullptr));
 }
 

@@ -24,6 +24,12 @@ bool loads_context(const llvm::LoadInst& load) {
     return llvm::isa<llvm::Argument>(base);
 }
 
+// Two values that have no bit in common in any lane that is on: an addition, whose scalar parts may well have some.
+bool is_sum_by_or(const llvm::Instruction& instruction) {
+    const auto* bits = llvm::dyn_cast<llvm::PossiblyDisjointInst>(&instruction);
+    return bits && bits->isDisjoint() && !llvm::isa<llvm::ConstantInt>(instruction.getOperand(1));
+}
+
 bool is_vector_of_lanes(const llvm::Value* value) {
     return value->getType()->isVectorTy();
 }
@@ -141,6 +147,9 @@ llvm::Value* Widener::emit_part(const llvm::Instruction& instruction, const std:
         first.no_wrap = false;
         return emit_extension(builder_.CreateTrunc(operands[0], builder_.getInt32Ty()), first, type, false);
     }
+    if (is_sum_by_or(instruction)) {
+        return builder_.CreateAdd(operands[0], operands[1], instruction.getName());
+    }
     llvm::Instruction* copy = instruction.clone();
     for (unsigned i = 0; i < operands.size(); ++i) {
         copy->setOperand(i, operands[i]);
@@ -182,6 +191,9 @@ llvm::Value* Widener::emit_affine(const llvm::Instruction& instruction) {
         return emit_address(*address);
     }
     // The scalar part belongs to no lane in particular: promises about the lanes' values do not hold for it.
+    if (is_sum_by_or(instruction)) {
+        return builder_.CreateAdd(scalar(instruction.getOperand(0)), scalar(instruction.getOperand(1)), instruction.getName());
+    }
     return clone_scalar(instruction, false);
 }
 

@@ -116,10 +116,15 @@ llvm::Value* Widener::emit_simd_operation(const llvm::CallInst& call, Mask mask)
         value = element->isFloatTy() ? value : builder_.CreateFPExt(value, vector_of(calculated));
     }
     SimdOp basic = combining(op);
-    value = blend(mask, value, splat(identity(basic, type, calculated)));
+    llvm::Constant* none = identity(basic, type, calculated);
+    if (is_prefix(op) && basic == SimdOp::sum && calculated->isFloatingPointTy()) {
+        none = llvm::Constant::getNullValue(calculated); // what a prefix sum starts with: never a negative zero
+        value = builder_.CreateFAdd(value, splat(none));
+    }
+    value = blend(mask, value, splat(none));
     bool inclusive = op == SimdOp::prefix_inclusive_sum || op == SimdOp::prefix_inclusive_product;
-    llvm::Value* result =
-        is_prefix(op) ? emit_prefix(basic, type, value, width, inclusive) : emit_reduction(basic, type, value, width);
+    llvm::Value* result = is_prefix(op) ? emit_prefix(basic, type, value, splat(none), width, inclusive)
+                                        : emit_reduction(basic, type, value, width);
     auto like = [&](llvm::Type* scalar) -> llvm::Type* { return result->getType()->isVectorTy() ? vector_of(scalar) : scalar; };
     if (is_float(type) && !bitwise) {
         result = element->isFloatTy() ? result : builder_.CreateFPTrunc(result, like(element));
@@ -149,9 +154,8 @@ llvm::Value* Widener::emit_reduction(SimdOp op, SimdType type, llvm::Value* valu
     return builder_.CreateExtractElement(value, std::uint64_t{0});
 }
 
-llvm::Value* Widener::emit_prefix(SimdOp op, SimdType type, llvm::Value* value, unsigned width, bool inclusive) {
-    llvm::Type* scalar_type = llvm::cast<llvm::FixedVectorType>(value->getType())->getElementType();
-    llvm::Value* none = splat(identity(op, type, scalar_type));
+llvm::Value* Widener::emit_prefix(SimdOp op, SimdType type, llvm::Value* value, llvm::Value* none, unsigned width,
+                                  bool inclusive) {
     auto moved_up = [&](llvm::Value* v, unsigned step) {
         return builder_.CreateShuffleVector(
             v, none, lane_order([&](unsigned lane) { return lane % width >= step ? lane - step : lanes + lane; }));
@@ -159,12 +163,7 @@ llvm::Value* Widener::emit_prefix(SimdOp op, SimdType type, llvm::Value* value, 
     for (unsigned step = 1; step < width; step *= 2) {
         value = combine(builder_, op, type, moved_up(value, step), value);
     }
-    if (inclusive) {
-        return value;
-    }
-    llvm::Value* start = op == SimdOp::sum ? llvm::Constant::getNullValue(value->getType()) : none;
-    return builder_.CreateShuffleVector(moved_up(value, 1), start,
-                                        lane_order([&](unsigned lane) { return lane % width == 0 ? lanes + lane : lane; }));
+    return inclusive ? value : moved_up(value, 1);
 }
 
 llvm::Value* Widener::emit_ballot(const llvm::Value* predicate, unsigned width, Mask mask) {

@@ -85,7 +85,9 @@ private:
     void emit_real_branch(LevelState& state, const Level::Node& node);
     void emit_masked_branch(LevelState& state, const Level::Node& node);
     void note_mask(LevelState& state, const Edge& edge, Mask mask);
-    void store_phis(const Edge& edge, Mask mask, bool masked);
+    using PhiValues = std::vector<std::pair<const llvm::PHINode*, llvm::Value*>>;
+    PhiValues phi_values(const Edge& edge);
+    void store_phis(const Edge& edge, const PhiValues& values, Mask mask, bool masked);
     void forget_phis(const llvm::BasicBlock* block);
     bool leaves_divergent_loop(const LevelState& state, const Edge& edge) const;
     llvm::BasicBlock* follow(LevelState& state, const Edge& edge, Mask mask);
@@ -203,7 +205,9 @@ private:
     void emit_call(const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_intrinsic(const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_call_in_parts(const llvm::CallInst& call);
-    llvm::Value* emit_power(llvm::Value* x, llvm::Value* y); // widen_power.cpp
+    llvm::Value* emit_power(llvm::Value* x, llvm::Value* y);         // widen_power.cpp
+    static bool is_saturated_conversion(const llvm::CallInst& call); // widen_conversions.cpp
+    llvm::Value* emit_saturated_conversion(const llvm::CallInst& call);
     llvm::Value* emit_vector_function(const VectorFunction& function, const llvm::CallInst& call);
     llvm::Value* input(unsigned which);
     llvm::Value* load_context(llvm::Type* type, std::size_t offset);
@@ -214,7 +218,7 @@ private:
     // widen_simd.cpp
     llvm::Value* emit_simd_operation(const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_reduction(SimdOp op, SimdType type, llvm::Value* value, unsigned width);
-    llvm::Value* emit_prefix(SimdOp op, SimdType type, llvm::Value* value, unsigned width, bool inclusive);
+    llvm::Value* emit_prefix(SimdOp op, SimdType type, llvm::Value* value, llvm::Value* none, unsigned width, bool inclusive);
     llvm::Value* emit_shuffle(SimdOp op, unsigned width, const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_ballot(const llvm::Value* predicate, unsigned width, Mask mask);
     llvm::Value* permute(llvm::Value* value, llvm::Value* source);
