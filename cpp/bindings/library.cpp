@@ -43,8 +43,9 @@ void bind_library(nb::module_& m) {
                          return entries;
                      })
         .def_prop_ro("_identity", [](const Library& l) { return reinterpret_cast<std::uintptr_t>(l.impl().get()); });
-    m.def("compile", &compile, nb::arg("device"), nb::arg("source"), nb::arg("macros"), nb::arg("math_mode"),
-          nb::arg("language_version"), nb::arg("include_dirs"), nb::arg("headers"));
+    m.def("compile", &compile, nb::arg("device"), nb::arg("source"), nb::arg("macros") = Pairs(),
+          nb::arg("math_mode") = "relaxed", nb::arg("language_version") = "",
+          nb::arg("include_dirs") = std::vector<std::string>(), nb::arg("headers") = Pairs());
 }
 
 } // namespace metalki::python

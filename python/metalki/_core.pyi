@@ -323,11 +323,11 @@ class Kernel:
 def compile(
     device: Device,
     source: str,
-    macros: Sequence[tuple[str, str]],
-    math_mode: str,
-    language_version: str,
-    include_dirs: Sequence[str],
-    headers: Sequence[tuple[str, str]],
+    macros: Sequence[tuple[str, str]] = ...,
+    math_mode: str = ...,
+    language_version: str = ...,
+    include_dirs: Sequence[str] = ...,
+    headers: Sequence[tuple[str, str]] = ...,
 ) -> LibraryBase: ...
 def make_kernel(library: LibraryBase, name: str, constants: list[tuple[int | str, list[Any]]]) -> Kernel: ...
 def launch_configuration(

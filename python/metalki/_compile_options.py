@@ -1,0 +1,76 @@
+"""The options of a compilation: checked, and in the form that the native part takes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import ArgumentError
+
+_OPTIONS = ("macros", "math_mode", "language_version", "include_dirs", "headers")
+_MATH_MODES = ("fast", "relaxed", "safe")
+
+
+def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options in the form the native part takes. Raises ArgumentError for unknown names and bad values."""
+    given = _mapping(options, "options")
+    unknown = [name for name in given if name not in _OPTIONS]
+    if unknown:
+        raise ArgumentError(f"compile: there is no option {unknown[0]!r}; there are {', '.join(_OPTIONS)}")
+    mode = given.get("math_mode", "relaxed")
+    if mode not in _MATH_MODES:
+        raise ArgumentError(f'compile: math_mode is "fast", "relaxed" or "safe", {mode!r} was given')
+    version = given.get("language_version") or ""
+    if not isinstance(version, str):
+        raise ArgumentError(f'compile: language_version is a str such as "3.2", {version!r} was given')
+    folders = given.get("include_dirs") or []
+    if isinstance(folders, (str, bytes)) or not all(isinstance(f, (str, os.PathLike)) for f in folders):
+        raise ArgumentError(f"compile: include_dirs is a list of folders, {folders!r} was given")
+    return {
+        "macros": [(_macro_name(k), _macro(k, v)) for k, v in _mapping(given.get("macros"), "macros").items()],
+        "math_mode": mode,
+        "language_version": version,
+        "include_dirs": [os.fsdecode(folder) for folder in folders],
+        "headers": [(_name(k, "headers"), _text(k, v)) for k, v in _mapping(given.get("headers"), "headers").items()],
+    }
+
+
+def _mapping(value: Any, what: str) -> Mapping[Any, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ArgumentError(f"compile: {what} is a dict, {type(value).__name__} was given")
+    return value
+
+
+def _name(name: Any, what: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise ArgumentError(f"compile: {what} has names as keys, {name!r} was given")
+    return name
+
+
+def _macro_name(name: Any) -> str:
+    """An identifier, or one with parameters: "MIN(a, b)"."""
+    if not re.fullmatch(r"[A-Za-z_]\w*(\([\w\s,.]*\))?", _name(name, "macros"), re.ASCII):
+        raise ArgumentError(f"compile: {name!r} is not the name of a macro")
+    return str(name)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(f"compile: header {name!r} is a str, {type(value).__name__} was given")
+    return value
+
+
+def _macro(name: Any, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, (int, float, str)) and "\n" not in str(value):
+        return str(value)
+    if isinstance(value, str):
+        raise ArgumentError(f"compile: macro {name!r} is one line of text, {value!r} was given")
+    raise ArgumentError(f"compile: macro {name!r} is a str or a number, {type(value).__name__} was given")
