@@ -21,6 +21,7 @@
 #include "codegen/host_target.hpp"
 #include "codegen/kernel_module.hpp"
 #include "codegen/loader.hpp"
+#include "codegen/meeting_points.hpp"
 #include "codegen/optimize.hpp"
 #include "codegen/precise_functions.hpp"
 #include "codegen/recursion.hpp"
@@ -250,10 +251,27 @@ Specialization ParsedLibrary::optimized(KernelModule code, std::size_t kernel, b
     resolve_function_pointers(module);
     out.threadgroup_memory = place_threadgroup_variables(module);
     module.setTargetTriple(machine.getTargetTriple().str());
-    next == Next::machine_code ? optimize(module, machine) : simplify(module, machine);
+    const std::string entry = by_thread ? thread_entry_name(kernel) : threadgroup_entry_name(kernel);
+    switch (next) {
+    case Next::machine_code:
+        if (by_thread) {
+            inline_calls(module, machine);
+            number_synchronization_sites(module, *module.getFunction(entry));
+        }
+        optimize(module, machine);
+        break;
+    case Next::vectors:
+        mark_meeting_points(module);
+        simplify(module, machine);
+        forget_meeting_points(module);
+        break;
+    case Next::gpu:
+        simplify(module, machine);
+        break;
+    }
     out.inactive_slots = read_inactive_slots(kernel, module);
     refuse_unset_constants(kernel, module);
-    out.entry = module.getFunction(by_thread ? thread_entry_name(kernel) : threadgroup_entry_name(kernel));
+    out.entry = module.getFunction(entry);
     out.synchronizes = calls_synchronization(module);
     return out;
 }
@@ -265,7 +283,7 @@ Specialization ParsedLibrary::specialize(std::size_t kernel, std::span<const Con
         Specialization by_thread = optimized(std::move(code), kernel, true, constants, machine);
         if (by_thread.synchronizes) {
             resolve_context(*by_thread.kernel.module, *by_thread.entry);
-            number_synchronization_sites(*by_thread.kernel.module, *by_thread.entry);
+            refuse_synchronization_elsewhere(*by_thread.kernel.module, *by_thread.entry);
             return by_thread;
         }
         code = code_->read(roots_of(kernel, true, true)); // what synchronised has folded away

@@ -230,7 +230,8 @@ KernelModule extract_kernel(const std::string& bitcode, const std::vector<std::s
 }
 
 bool calls_synchronization(const llvm::Module& module) {
-    for (const char* name : {runtime::barrier, runtime::simd, runtime::simd_mma, runtime::simd_lane}) {
+    for (const char* name : {runtime::barrier, runtime::simd, runtime::simd_mma, runtime::simd_lane, runtime::rt_barrier,
+                             runtime::rt_simd, runtime::rt_simd_mma}) {
         const llvm::Function* function = module.getFunction(name);
         if (function && !function->use_empty()) {
             return true;

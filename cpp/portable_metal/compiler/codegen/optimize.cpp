@@ -73,6 +73,21 @@ void add_final_cleanup(llvm::FunctionPassManager& passes) {
 
 } // namespace
 
+void inline_calls(llvm::Module& module, llvm::TargetMachine& machine) {
+    module.setDataLayout(machine.createDataLayout());
+    inline_everything(module);
+    llvm::PassBuilder builder(&machine);
+    Analyses analyses(builder);
+    llvm::FunctionPassManager early;
+    early.addPass(llvm::SROAPass(llvm::SROAOptions::PreserveCFG));
+    early.addPass(llvm::EarlyCSEPass());
+    llvm::ModulePassManager passes;
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
+    passes.addPass(llvm::AlwaysInlinerPass(/*InsertLifetimeIntrinsics=*/false));
+    passes.addPass(llvm::GlobalDCEPass());
+    passes.run(module, analyses.modules);
+}
+
 void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
     module.setDataLayout(machine.createDataLayout());
     inline_everything(module);

@@ -6,6 +6,9 @@
 
 namespace metalki::compiler {
 
+// Brings all functions into their callers and nothing else: branches stay as they are in the source.
+void inline_calls(llvm::Module& module, llvm::TargetMachine& machine);
+
 // Inlines everything but recursion into the entry points and optimises at level 2.
 void optimize(llvm::Module& module, llvm::TargetMachine& machine);
 

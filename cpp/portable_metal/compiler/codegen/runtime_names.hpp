@@ -12,6 +12,9 @@ inline constexpr const char* input = "__metalki_input";
 inline constexpr const char* is_defined = "__metalki_is_defined";
 inline constexpr const char* threadgroup_memory = "__metalki_threadgroup_memory";
 
+// Put in and taken out again while a kernel is optimised for the vectoriser.
+inline constexpr const char* meeting_point = "__metalki_meeting_point";
+
 // Provided by the executor; see kernel_abi.hpp.
 inline constexpr const char* rt_barrier = "__metalki_rt_barrier";
 inline constexpr const char* rt_simd = "__metalki_rt_simd";

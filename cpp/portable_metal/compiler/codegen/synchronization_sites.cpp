@@ -184,7 +184,6 @@ void refuse_synchronization_elsewhere(llvm::Module& module, llvm::Function& entr
 }
 
 void number_synchronization_sites(llvm::Module& module, llvm::Function& entry) {
-    refuse_synchronization_elsewhere(module, entry);
     llvm::DominatorTree dominators(entry);
     llvm::LoopInfo loops(dominators);
     // One latch a loop: lanes that `continue` have to meet the others at the end of the iteration, not to run ahead.

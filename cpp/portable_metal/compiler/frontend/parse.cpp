@@ -25,6 +25,7 @@
 #include "frontend/recorder.hpp"
 #include "frontend/repairs.hpp"
 #include "frontend/semantic_checks.hpp"
+#include "frontend/source_loops.hpp"
 #include "frontend/token_rewriter.hpp"
 
 namespace metalki::compiler {
@@ -41,11 +42,16 @@ public:
             instance.getPreprocessorOpts(), instance.getCodeGenOpts(), llvm_context));
         clang::ASTContext& context = instance.getASTContext();
         generator->Initialize(context);
-        recorder_->play(*generator);
-        generator->HandleTranslationUnit(context);
-        recorder_->stop();
+        SourceLoops loops;
+        {
+            NoteLoops notes(loops);
+            recorder_->play(*generator);
+            generator->HandleTranslationUnit(context);
+            recorder_->stop();
+        }
         std::unique_ptr<llvm::Module> module(generator->ReleaseModule());
         if (module) {
+            keep_loops_whole(*module, loops);
             replace_small_float_casts(*module);
         }
         return instance.getDiagnostics().hasErrorOccurred() ? nullptr : std::move(module);
