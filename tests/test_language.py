@@ -319,3 +319,10 @@ def test_an_index_outside_of_a_threads_own_array_harms_nobody() -> None:
 def test_macros_that_are_none(macros: dict[str, Any], message: str) -> None:
     with pytest.raises(mk.ArgumentError, match=message):
         mk.compile("kernel void k(device float* o) { o[0] = 1; }", options={"macros": macros})
+
+
+def test_a_template_warns_however_often_it_is_instantiated() -> None:
+    kernel = "kernel void k(device float* o) { o[0] = f<1>() + f<2>() + f<3>() + f<4>() + f<5>() + f<6>() + f<7>(); }"
+    with pytest.warns(mk.CompileWarning) as caught:
+        mk.compile(f"{HEAD}template <int n> float f() {{ int x; return x + n; }}\n{kernel}")
+    assert "uninitialized" in str(caught[0].message)

@@ -278,9 +278,10 @@ void DiagnosticCollector::HandleDiagnostic(clang::DiagnosticsEngine::Level level
     }
     if (is_ours(d.file)) {
         if (d.severity == Severity::error) {
+            is_repeated_ = false;
             misplaced_ = diagnostics_.size();
             diagnostics_.push_back(std::move(d));
-        } else if (d.severity == Severity::note && explains_candidate(d.message)) {
+        } else if (d.severity == Severity::note && !is_repeated_ && explains_candidate(d.message)) {
             keep_candidate(std::move(d));
         }
         return;
@@ -294,7 +295,13 @@ void DiagnosticCollector::HandleDiagnostic(clang::DiagnosticsEngine::Level level
         misplaced_ = none;
         return;
     }
-    diagnostics_.push_back(std::move(d));
+    if (d.severity != Severity::note) {
+        const std::string place = d.file + ":" + std::to_string(d.line) + ":" + std::to_string(d.column) + " ";
+        is_repeated_ = !said_.insert(place + d.message).second;
+    }
+    if (!is_repeated_) {
+        diagnostics_.push_back(std::move(d));
+    }
 }
 
 // Why a function of the standard library does not fit, told at the user's line: each reason once, and not too many.
@@ -331,6 +338,7 @@ std::vector<Diagnostic> DiagnosticCollector::take() {
             d.source_line.clear();
         }
     }
+    said_.clear();
     return std::move(diagnostics_);
 }
 

@@ -1,6 +1,7 @@
 // Collects Clang's diagnostics as data and as the text a compiler would print, in MSL's words.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ private:
     static constexpr std::size_t none = ~std::size_t(0);
 
     std::vector<Diagnostic> diagnostics_;
+    std::set<std::string> said_;   // errors and warnings with their places: each is told once, however often a template is made
+    bool is_repeated_ = false;     // the last of them, and so the notes behind it
     std::size_t misplaced_ = none; // an error in our own headers that waits for the user's line
 };
 

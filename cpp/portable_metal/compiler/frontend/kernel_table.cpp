@@ -457,17 +457,6 @@ void Collector::assign_indices(clang::FunctionDecl& function, KernelEntry& entry
     }
 }
 
-class Stripper : public clang::RecursiveASTVisitor<Stripper> {
-public:
-    bool shouldVisitTemplateInstantiations() const { return true; }
-    bool VisitDecl(clang::Decl* declaration) {
-        if (declaration->hasAttr<clang::AnnotateAttr>()) {
-            declaration->dropAttr<clang::AnnotateAttr>();
-        }
-        return true;
-    }
-};
-
 } // namespace
 
 KernelTable collect_kernels(clang::Sema& sema, const std::vector<clang::Decl*>& declarations) {
@@ -476,13 +465,6 @@ KernelTable collect_kernels(clang::Sema& sema, const std::vector<clang::Decl*>& 
         collector.TraverseDecl(declaration);
     }
     return std::move(collector.table);
-}
-
-void strip_annotations(const std::vector<clang::Decl*>& declarations) {
-    Stripper stripper;
-    for (clang::Decl* declaration : declarations) {
-        stripper.TraverseDecl(declaration);
-    }
 }
 
 } // namespace metalki::compiler

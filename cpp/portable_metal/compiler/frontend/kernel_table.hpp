@@ -39,7 +39,4 @@ struct KernelTable {
 // `declarations` are the top-level ones of the source. Violations of MSL's rules for kernels are reported to Clang.
 KernelTable collect_kernels(clang::Sema& sema, const std::vector<clang::Decl*>& declarations);
 
-// Annotations have served their purpose after reflection; left alone they would reach the generated module.
-void strip_annotations(const std::vector<clang::Decl*>& declarations);
-
 } // namespace metalki::compiler

@@ -13,6 +13,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 
+#include "codegen/annotations.hpp"
 #include "codegen/small_float_casts.hpp"
 #include "frontend/clang_invocation.hpp"
 #include "frontend/diagnostics.hpp"
@@ -24,6 +25,7 @@
 #include "frontend/precompiled_header.hpp"
 #include "frontend/recorder.hpp"
 #include "frontend/repairs.hpp"
+#include "frontend/repeated_checks.hpp"
 #include "frontend/semantic_checks.hpp"
 #include "frontend/source_loops.hpp"
 #include "frontend/token_rewriter.hpp"
@@ -52,6 +54,7 @@ public:
         std::unique_ptr<llvm::Module> module(generator->ReleaseModule());
         if (module) {
             keep_loops_whole(*module, loops);
+            drop_annotations(*module);
             replace_small_float_casts(*module);
         }
         return instance.getDiagnostics().hasErrorOccurred() ? nullptr : std::move(module);
@@ -172,7 +175,6 @@ private:
             }
             out_.functions.push_back(std::move(kernel.info));
         }
-        strip_annotations(users_declarations());
     }
 
     ParsedSource& out_;
@@ -198,6 +200,7 @@ public:
         open_ = action_.PrepareToExecute(*instance_) &&
                 action_.BeginSourceFile(*instance_, instance_->getFrontendOpts().Inputs.front());
         if (open_) {
+            FewerRepeatedChecks fewer;
             llvm::consumeError(action_.Execute());
         }
         if (files_.disk) {

@@ -9,7 +9,7 @@
 
 namespace metalki::compiler {
 
-// Code generation must wait until annotations are read and stripped, and may happen more than once.
+// Code generation waits until it is asked for, and may happen more than once.
 class Recorder : public clang::ASTConsumer {
 public:
     std::vector<clang::Decl*> top_level;

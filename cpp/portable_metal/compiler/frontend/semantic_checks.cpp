@@ -20,6 +20,10 @@ public:
         : sema_(sema), language_version_(language_version), says_thread_(says_thread) {}
 
     bool shouldVisitTemplateInstantiations() const { return true; }
+    // What names of types are made of is never run.
+    bool TraverseTemplateSpecializationTypeLoc(clang::TemplateSpecializationTypeLoc) { return true; }
+    bool TraverseElaboratedTypeLoc(clang::ElaboratedTypeLoc) { return true; }
+    bool TraverseDecltypeTypeLoc(clang::DecltypeTypeLoc) { return true; }
 
     bool TraverseFunctionDecl(clang::FunctionDecl* function) {
         return in_function(function, &Checker::walk_function, function);
@@ -460,8 +464,8 @@ private:
     const std::set<unsigned>& says_thread_;
     const clang::FunctionDecl* current_ = nullptr;
     std::map<const clang::FunctionDecl*, std::map<const clang::FunctionDecl*, clang::SourceLocation>> calls_;
-    std::set<const clang::Expr*> object_arguments_;
-    std::set<const clang::CallExpr*> tail_calls_;
+    llvm::DenseSet<const clang::Expr*> object_arguments_;
+    llvm::DenseSet<const clang::CallExpr*> tail_calls_;
     std::set<unsigned> checked_logs_;
 };
 
