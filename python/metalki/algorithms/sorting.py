@@ -165,9 +165,8 @@ def _along(x: Any, axis: Any, index: bool, descending: bool, what: str) -> Array
     if length >= 2**32:
         raise ArgumentError(f"{what}: at most 4294967295 elements along the axis, {length} were given")
     rows = moved.size // length
-    if not index and networks.fits(value.dtype, length):
-        keys = _keys(value.dtype, False, descending, moved.size >= c.NARROW)
-        result = networks.sorted_rows(moved, rows, length, keys, descending)
+    if not index and networks.fits(moved, length):
+        result = networks.sorted_rows(moved, rows, length, descending)
         return result if moved is value else moveaxis(result, -1, at)
     if not index and partitioning.fits(moved):
         result = partitioning.sorted_rows(moved, rows, length, _keys(value.dtype, False, descending, False), descending)
