@@ -51,13 +51,12 @@ inline void ki_swap(thread ki_n& x, thread ki_n& y, ushort bit, uint lane) {
 
 # From the elements KI_AT(i), i < length, to `to`.
 _SORT = """
-    uint chunks_end = KI_CHUNK;
-    while (chunks_end < length) chunks_end *= 2;
+    const uint end = (length + KI_CHUNK - 1) / KI_CHUNK * KI_CHUNK;
     ki_n REGISTERS;
 #if KI_FLOAT
     uint nans = 0;
 #endif
-    for (uint at = 0; at < chunks_end; at += KI_CHUNK) {
+    for (uint at = 0; at < end; at += KI_CHUNK) {
         if (at + KI_CHUNK <= length) { LOAD } else { LOAD_PART }
 #if KI_FLOAT
         if (simd_any(UNORDERED)) { COUNT }
@@ -65,20 +64,23 @@ _SORT = """
         NETWORK
         STORE
     }
-    for (uint size = 2 * KI_CHUNK; size <= chunks_end; size *= 2) {
+    // What would be beyond the end is larger than all else, and stays there.
+    for (uint size = 2 * KI_CHUNK; size < 2 * end; size *= 2) {
         simdgroup_barrier(mem_flags::mem_threadgroup);
-        for (uint block = 0; block < chunks_end; block += size)
-            for (uint i = 0; i < size / 2; i += 32) {
+        for (uint block = 0; block < end; block += size) {
+            const uint outside = block + size > end ? block + size - end : 0;
+            for (uint i = outside; i < size / 2; i += 32) {
                 const uint low = block + i + lane, high = block + size - 32 - i + lane;
                 ki_n a = keys[low], b = keys[high];
                 ki_mirrored(a, b, 31);
                 keys[low] = a;
                 keys[high] = b;
             }
+        }
         for (uint step = size / 4; step >= KI_CHUNK; step /= 2) {
             simdgroup_barrier(mem_flags::mem_threadgroup);
-            for (uint block = 0; block < chunks_end; block += 2 * step)
-                for (uint i = block + lane; i < block + step; i += 32) {
+            for (uint block = 0; block + step < end; block += 2 * step)
+                for (uint i = block + lane; i < min(block + step, end - step); i += 32) {
                     ki_n a = keys[i], b = keys[i + step];
                     ki_pair(a, b);
                     keys[i] = a;
@@ -86,7 +88,7 @@ _SORT = """
                 }
         }
         simdgroup_barrier(mem_flags::mem_threadgroup);
-        for (uint at = 0; at < chunks_end; at += KI_CHUNK) {
+        for (uint at = 0; at < end; at += KI_CHUNK) {
             FETCH
             MERGE
             MERGED
