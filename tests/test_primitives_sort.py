@@ -192,5 +192,5 @@ def _sorted_bytes(host: np.ndarray, descending: bool) -> bytes:
     order = np.argsort(keys, axis=-1, kind="stable")
     found = np.take_along_axis(host, order[..., ::-1] if descending else order, -1)
     if host.dtype.kind == "f":
-        found = np.where(np.isnan(found), np.array(0x7FFFFFFF, np.uint32).view(np.float32), found)
+        found = np.where(np.isnan(found), np.float32(np.nan), found)
     return np.ascontiguousarray(found).tobytes()

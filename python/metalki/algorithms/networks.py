@@ -54,12 +54,16 @@ _SORT = """
     const uint end = (length + KI_CHUNK - 1) / KI_CHUNK * KI_CHUNK;
     ki_n REGISTERS;
 #if KI_FLOAT
-    uint nans = 0;
+    bool is_special = false;
 #endif
     for (uint at = 0; at < end; at += KI_CHUNK) {
         if (at + KI_CHUNK <= length) { LOAD } else { LOAD_PART }
 #if KI_FLOAT
-        if (simd_any(UNORDERED)) { COUNT }
+        const int least_bits = LEAST_BITS;
+        if (simd_any(UNORDERED || least_bits == INT_MIN)) {
+            is_special = true;
+            NO_NANS
+        }
 #endif
         NETWORK
         STORE
@@ -97,10 +101,24 @@ _SORT = """
     simdgroup_barrier(mem_flags::mem_threadgroup);
     for (uint i = lane; i < length; i += 32) to[i] = ki_back(keys[i]);
 #if KI_FLOAT
-    nans = simd_sum(nans);
-    if (nans > 0) {
+    if (is_special) {
+        // Of zeros those with a sign come first, NaN last.
+        uint below = 0, minus_zeros = 0, zeros = 0, nans = 0;
+        for (uint i = lane; i < length; i += 32) {
+            const ki_n key = ki_in(KI_AT(i));
+            below += key < 0;
+            zeros += key == 0;
+            minus_zeros += as_type<int>(key) == INT_MIN;
+            nans += key != key;
+        }
+        below = simd_sum(below);
+        zeros = simd_sum(zeros);
+        minus_zeros = simd_sum(minus_zeros);
+        nans = simd_sum(nans);
         simdgroup_barrier(mem_flags::mem_device);
         for (uint i = lane; i < nans; i += 32) to[KI_DESCENDING ? i : length - nans + i] = (ki_t)NAN;
+        if (KI_DESCENDING) below += nans;
+        for (uint i = lane; i < zeros; i += 32) to[below + i] = ki_back(i < minus_zeros ? -0.0f : 0.0f);
     }
 #endif
 """
@@ -155,9 +173,7 @@ class _Places:
         lanes = sum(1 << j for j, b in enumerate(self.in_lanes) if b < bit) if mirrored else 0
         for i, other in self._pairs(self.in_registers.index(bit)):
             partner = other ^ registers
-            self.text.append(
-                f"ki_mirrored(v{i}, v{partner}, {lanes});" if lanes else f"ki_pair(v{i}, v{partner});"
-            )
+            self.text.append(f"ki_mirrored(v{i}, v{partner}, {lanes});" if lanes else f"ki_pair(v{i}, v{partner});")
 
     def merge(self, bits: list[int], mirrored_from: int) -> None:
         """Comparisons for each bit in turn; those of `mirrored_from` and above begin a merge when the bit grows."""
@@ -201,14 +217,19 @@ def body(form: Form) -> str:
     sort.merge([bit for size in range(own, bits) for bit in range(size, -1, -1)], 0)
     merge = _Places(form.registers, list(range(_LANE_BITS, bits)), list(range(_LANE_BITS)))
     merge.merge(list(range(bits - 1, -1, -1)), bits)
+    least = "as_type<int>(v0)"
+    for i in each[1:]:
+        least = f"min({least}, as_type<int>(v{i}))"
     parts = {
         "REGISTERS": ", ".join(f"v{i}" for i in each),
         "LOAD_PART": " ".join(
-            f"v{i} = KI_LAST; if (at + {32 * i} + lane < length) v{i} = ki_in(KI_AT(at + {32 * i} + lane));" for i in each
+            f"v{i} = KI_LAST; if (at + {32 * i} + lane < length) v{i} = ki_in(KI_AT(at + {32 * i} + lane));"
+            for i in each
         ),
         "LOAD": " ".join(f"v{i} = ki_in(KI_AT(at + {32 * i} + lane));" for i in each),
         "UNORDERED": " || ".join(f"isunordered(v{i}, v{i + 1})" for i in each if not i & 1),
-        "COUNT": " ".join(f"if (v{i} != v{i}) {{ v{i} = KI_NAN; ++nans; }}" for i in each),
+        "LEAST_BITS": least,
+        "NO_NANS": " ".join(f"v{i} = v{i} != v{i} ? KI_NAN : v{i};" for i in each),
         "NETWORK": "\n".join(sort.text),
         "STORE": " ".join(f"keys[at + {32 * sort.row(i)} + lane] = v{i};" for i in each),
         "FETCH": " ".join(f"v{i} = keys[at + {32 * i} + lane];" for i in each),

@@ -169,9 +169,7 @@ def _along(x: Any, axis: Any, index: bool, descending: bool, what: str) -> Array
         result = networks.sorted_rows(moved, rows, length, descending)
         return result if moved is value else moveaxis(result, -1, at)
     if not index and partitioning.fits(moved):
-        result = partitioning.sorted_rows(
-            moved, rows, length, lambda: _keys(value.dtype, False, descending, False), descending
-        )
+        result = partitioning.sorted_rows(moved, rows, length, descending)
     else:
         result = _sorted_rows(moved, rows, length, index, descending).reshape(moved.shape)
     if moved is not value:
