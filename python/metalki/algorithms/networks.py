@@ -27,8 +27,8 @@ class Form(NamedTuple):
     longest: int
 
 
-# Long code for much work, which takes 0.1 s to compile, and short code for little work.
-QUICK, SMALL = Form(8, 1024), Form(2, 8192)
+# Long code for much work, which takes 0.1 s to compile, and shorter code for little work.
+QUICK, SMALL, LEAST = Form(8, 1024), Form(2, 8192), Form(2, 64)
 _MUCH_WORK = 65536
 
 # What a sort compares: ki_n, made of an element by ki_in and turned back by ki_back. Floats come without NaN.
@@ -68,7 +68,33 @@ _SORT = """
         NETWORK
         STORE
     }
-    // What would be beyond the end is larger than all else, and stays there.
+    MERGES
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint i = lane; i < length; i += 32) to[i] = ki_back(keys[i]);
+#if KI_FLOAT
+    if (is_special) {
+        // Of zeros those with a sign come first, NaN last.
+        uint below = 0, minus_zeros = 0, zeros = 0, nans = 0;
+        for (uint i = lane; i < length; i += 32) {
+            const ki_n key = ki_in(KI_AT(i));
+            below += key < 0;
+            zeros += key == 0;
+            minus_zeros += as_type<int>(key) == INT_MIN;
+            nans += key != key;
+        }
+        below = simd_sum(below);
+        zeros = simd_sum(zeros);
+        minus_zeros = simd_sum(minus_zeros);
+        nans = simd_sum(nans);
+        simdgroup_barrier(mem_flags::mem_device);
+        for (uint i = lane; i < nans; i += 32) to[KI_DESCENDING ? i : length - nans + i] = (ki_t)NAN;
+        if (KI_DESCENDING) below += nans;
+        for (uint i = lane; i < zeros; i += 32) to[below + i] = ki_back(i < minus_zeros ? -0.0f : 0.0f);
+    }
+#endif
+"""
+
+_MERGES = """// What would be beyond the end is larger than all else, and stays there.
     for (uint size = 2 * KI_CHUNK; size < 2 * end; size *= 2) {
         simdgroup_barrier(mem_flags::mem_threadgroup);
         for (uint block = 0; block < end; block += size) {
@@ -98,29 +124,6 @@ _SORT = """
             MERGED
         }
     }
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-    for (uint i = lane; i < length; i += 32) to[i] = ki_back(keys[i]);
-#if KI_FLOAT
-    if (is_special) {
-        // Of zeros those with a sign come first, NaN last.
-        uint below = 0, minus_zeros = 0, zeros = 0, nans = 0;
-        for (uint i = lane; i < length; i += 32) {
-            const ki_n key = ki_in(KI_AT(i));
-            below += key < 0;
-            zeros += key == 0;
-            minus_zeros += as_type<int>(key) == INT_MIN;
-            nans += key != key;
-        }
-        below = simd_sum(below);
-        zeros = simd_sum(zeros);
-        minus_zeros = simd_sum(minus_zeros);
-        nans = simd_sum(nans);
-        simdgroup_barrier(mem_flags::mem_device);
-        for (uint i = lane; i < nans; i += 32) to[KI_DESCENDING ? i : length - nans + i] = (ki_t)NAN;
-        if (KI_DESCENDING) below += nans;
-        for (uint i = lane; i < zeros; i += 32) to[below + i] = ki_back(i < minus_zeros ? -0.0f : 0.0f);
-    }
-#endif
 """
 
 _ROWS = """
@@ -236,7 +239,7 @@ def body(form: Form) -> str:
         "MERGED": " ".join(f"keys[at + {32 * merge.row(i)} + lane] = v{i};" for i in each),
         "MERGE": "\n".join(merge.text),
     }
-    text = _SORT
+    text = _SORT.replace("MERGES", _MERGES if form.longest > 32 * form.registers else "")
     for name, part in parts.items():
         text = text.replace(name, part)
     return text
@@ -262,14 +265,14 @@ def declarations(dtype: np.dtype[Any], descending: bool, form: Form) -> str:
 OPTIONS = {"math_mode": "safe"}
 
 
-def form_for(size: int) -> Form:
-    """The code for an array of `size` elements."""
-    return QUICK if size >= _MUCH_WORK else SMALL
+def form_for(size: int, length: int) -> Form:
+    """The code for rows of `length` elements of an array of `size`."""
+    return QUICK if size >= _MUCH_WORK else SMALL if length > LEAST.longest else LEAST
 
 
 def sorted_rows(x: Array, rows: int, length: int, descending: bool) -> Array:
     """The rows of `x` sorted."""
-    form, wide = form_for(x.size), x.size >= c.NARROW
+    form, wide = form_for(x.size, length), x.size >= c.NARROW
 
     def make() -> Kernel:
         types = f"typedef {'long' if wide else 'int'} ix; typedef {c.msl(x.dtype, 'sort')} ki_t;\n"
@@ -284,4 +287,4 @@ def sorted_rows(x: Array, rows: int, length: int, descending: bool) -> Array:
 
 def fits(x: Array, length: int) -> bool:
     """Whether rows of this length are sorted so."""
-    return length <= form_for(x.size).longest and x.dtype.itemsize <= 4
+    return length <= form_for(x.size, length).longest and x.dtype.itemsize <= 4

@@ -208,7 +208,7 @@ def fits(x: Array) -> bool:
 
 def sorted_rows(x: Array, rows: int, length: int, descending: bool) -> Array:
     """The rows of `x` sorted."""
-    form = networks.form_for(x.size)
+    form = networks.form_for(x.size, length)
 
     def compiled() -> Kernel:
         before = "!(a <= b)" if descending else "a < b"  # NaN is after all else, or before
