@@ -254,6 +254,20 @@ def chunk_of(device: _core.Device) -> int:
     return 32768 if device.kind == "cpu" else 8192
 
 
+# Chunks for every core, so that all of them end at about the same time.
+_CHUNKS_PER_CORE = 4
+
+
+def exact_chunks(device: _core.Device, length: int) -> int:
+    """Into how many chunks a long row is cut whose result does not depend on that: on a CPU of one core into none, since a
+    second launch would have to put them together."""
+    chunks = ceil_div(length, chunk_of(device))
+    if device.kind == "cpu":
+        cores = device.multiprocessor_count
+        chunks = min(chunks, 1 if cores == 1 else cores * _CHUNKS_PER_CORE)
+    return chunks
+
+
 _cache: dict[Hashable, Any] = {}
 _MOST_CACHED = 8192
 

@@ -13,7 +13,7 @@ from .._array import Array
 from .._kernel import Kernel
 from ..errors import ArgumentError
 from . import _common as c
-from .geometry import CHUNK, Layout, broadcast_strides, contiguous_strides, layout, merged
+from .geometry import CHUNK, CPU_CHUNK, Layout, broadcast_strides, contiguous_strides, layout, merged
 
 __all__ = ["broadcast"]
 
@@ -30,12 +30,12 @@ template <typename N, bool i> struct ki_narrowed<float, N, i, true> { typedef N 
 
 
 # A SIMD-group's part of operands that lie in one row: four steps at a time, then the rest.
-_CHUNKED = f"""const ix ki_first = (ix)ki_group * {CHUNK}, ki_last = min(ki_first + {CHUNK}, ki_size);
+_CHUNKED = """const ix ki_first = (ix)ki_group * CHUNK, ki_last = min(ki_first + CHUNK, ki_size);
     ix ki_at = ki_first;
-    for (; ki_at + 128 <= ki_last; ki_at += 128) {{
+    for (; ki_at + 128 <= ki_last; ki_at += 128) {
         const ix ki_i = ki_at + ki_lane;
         KI_ONE(ki_i) KI_ONE(ki_i + 32) KI_ONE(ki_i + 64) KI_ONE(ki_i + 96)
-    }}
+    }
     for (; ki_at < ki_last; ki_at += 32)
         if (ki_at + ki_lane < ki_last) KI_ONE(ki_at + ki_lane)"""
 
@@ -279,7 +279,8 @@ def _plan(request: Request, device: _core.Device | None) -> Plan:
     out_strides = contiguous_strides(shape) if request.out_strides is None else request.out_strides
     steps = [out_strides, *[o.strides or () for o in arrays]]
     sizes = [1 if s == 0 else s for s in shape]  # an empty result still needs its dtype
-    where = layout(merged(sizes, steps, [request.out_offset, *[o.offset for o in arrays]]))
+    chunk = CPU_CHUNK if device is not None and device.kind == "cpu" else CHUNK
+    where = layout(merged(sizes, steps, [request.out_offset, *[o.offset for o in arrays]]), chunk)
     names = tuple((o.name, o.dtype, o.strides is None) for o in inputs)
     options = {"math_mode": "safe"} if request.safe else None
     kernel = c.cached(
@@ -326,7 +327,7 @@ def source(request: Request, where: Layout) -> str:
     body = f"{where.statements}\n    ki_out[i0] = (ki_o)ki_f({', '.join(loads)});"
     if where.groups is not None:
         text.append(f"#define KI_ONE(ki_index) {{ const ix at = ki_index; {body} }}\n".replace("\n    ", " "))
-        body = _CHUNKED
+        body = _CHUNKED.replace("CHUNK", str(where.chunk))
     text.append(f"kernel void ki_map({signature}) {{\n    {' '.join(numbers)}\n    {body}\n}}\n")
     return "".join(text)
 

@@ -11,6 +11,8 @@ from ._common import NARROW
 
 # Elements that a SIMD-group takes of operands that lie in one row, where there are that many.
 CHUNK = 2048
+# The same where few cores share the work and the start of each SIMD-group counts.
+CPU_CHUNK = 8192
 # Threads along x of a grid over 2^31 and more elements.
 WIDE_ROW = 2**30
 
@@ -68,10 +70,11 @@ class Layout(NamedTuple):
     statements: str  # declares i0, i1, ...: the operands' indices
     parameter: bytes | int | None
     ndrange: tuple[int, ...]
-    groups: int | None = None  # of one SIMD-group and CHUNK elements each, in place of the ndrange
+    groups: int | None = None  # of one SIMD-group and `chunk` elements each, in place of the ndrange
+    chunk: int = 0
 
 
-def layout(geometry: Geometry) -> Layout:
+def layout(geometry: Geometry, chunk: int = CHUNK) -> Layout:
     """The index computation of a geometry: 32-bit where all indices fit, no division for up to three merged axes."""
     sizes, strides, offsets = geometry
     rank = len(sizes)
@@ -88,12 +91,12 @@ def layout(geometry: Geometry) -> Layout:
     in_row = rank == 1 and 2 not in inner and -1 not in inner and not any(offsets)
     chunked = in_row and total >= 2 * CHUNK
     plain = in_row and not chunked
-    key = (rank, wide, linear and not chunked, inner, plain, chunked)
+    key = (rank, wide, linear and not chunked, inner, plain, chunked and chunk)
     ix, np_ix = ("long", np.int64) if wide else ("int", np.int32)
     if chunked:
         position = "uint ki_group [[threadgroup_position_in_grid]], uint ki_lane [[thread_index_in_simdgroup]]"
         lines = [f"const ix i{k} = {'at' if mode else '0'};" for k, mode in enumerate(inner)]
-        return Layout(key, f"typedef {ix} ix;\n", position, " ".join(lines), total, (), -(-total // CHUNK))
+        return Layout(key, f"typedef {ix} ix;\n", position, " ".join(lines), total, (), -(-total // chunk), chunk)
     if plain:
         lines = [f"const {ix} i{k} = {'at' if mode else '0'};" for k, mode in enumerate(inner)]
         return Layout(key, f"typedef {ix} ix;\n", "uint at [[thread_position_in_grid]]", " ".join(lines), None, sizes)

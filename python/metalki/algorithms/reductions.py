@@ -67,8 +67,9 @@ HELPERS = """
 template <typename T> inline T ki_shift_down(T v, ushort n) { return simd_shuffle_down(v, n); }
 template <> inline long ki_shift_down(long v, ushort n) { return as_type<long>(simd_shuffle_down(as_type<uint2>(v), n)); }
 template <> inline ulong ki_shift_down(ulong v, ushort n) { return as_type<ulong>(simd_shuffle_down(as_type<uint2>(v), n)); }
-template <typename T> inline T ki_least(T a, T b) { return a < b || a != a ? a : b; }
-template <typename T> inline T ki_most(T a, T b) { return a > b || a != a ? a : b; }
+// NaN if one of both is; made of what processors have one instruction for.
+template <typename T> inline T ki_least(T a, T b) { const T v = b < a ? b : a; return b != b ? b : v; }
+template <typename T> inline T ki_most(T a, T b) { const T v = b > a ? b : a; return b != b ? b : v; }
 template <typename T> inline T ki_add(T a, T b) { return a + b; }
 template <> inline int ki_add(int a, int b) { return (int)((uint)a + (uint)b); }
 template <> inline long ki_add(long a, long b) { return (long)((ulong)a + (ulong)b); }
@@ -328,7 +329,9 @@ def _reduce_one(
             kernel = _kernel("short", op, what, fixed, last, _wide(outer * length), 1, device)
             return [_step(kernel, (length,), (outer,), None, outer)]
         kind = "rows"
-        chunks = builtins.min(-(-length // c.chunk_of(device)), builtins.max(1, _MOST_CHUNKS // outer))
+        exact = not user and (_CLASS[op] != "sum" or (fixed is not None and fixed[0].kind in "iu"))
+        chunks = c.exact_chunks(device, length) if exact else -(-length // c.chunk_of(device))
+        chunks = builtins.min(chunks, builtins.max(1, _MOST_CHUNKS // outer))
         chunk = -(-length // chunks)
         chunk = -(-chunk // 32) * 32
         chunks = -(-length // chunk)
