@@ -218,7 +218,7 @@ def _by_columns(
 def _general(
     left: Array, right: Array, out: Array, kind: np.dtype[Any], count: int, rows: int, depth: int, columns: int
 ) -> None:
-    from .reductions import HELPERS
+    from .reductions import SHIFT_DOWN
 
     wide = max(left.size, right.size, out.size) >= c.NARROW
     types = (left.dtype, right.dtype, kind)
@@ -230,7 +230,7 @@ def _general(
         lambda: c.compiled(
             f"{c.PRELUDE}typedef {'long' if wide else 'int'} ix; typedef {acc} ki_a;\n"
             + "".join(f"typedef {c.msl(d, 'matmul')} ki_{n};\n" for n, d in zip("lro", types, strict=True))
-            + f"typedef ki_o ki_c;\n{HELPERS}{_GENERAL}",
+            + f"typedef ki_o ki_c;\n{SHIFT_DOWN}{_GENERAL}",
             name,
         ),
     )

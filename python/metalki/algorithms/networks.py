@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 # Long code for much work, which takes 0.1 s to compile, and shorter code for little work.
 QUICK, SMALL, LEAST = Form(8, 1024), Form(2, 8192), Form(2, 64)
-_MUCH_WORK = 65536
+_MUCH_WORK = 2**18
 
 # What a sort compares: ki_n, made of an element by ki_in and turned back by ki_back. Floats come without NaN.
 _FUNCTIONS = """

@@ -63,20 +63,37 @@ _TYPES = {
     "same": [("bool", "uint", "bool")],
 }
 
-HELPERS = """
+SHIFT_DOWN = """
 template <typename T> inline T ki_shift_down(T v, ushort n) { return simd_shuffle_down(v, n); }
 template <> inline long ki_shift_down(long v, ushort n) { return as_type<long>(simd_shuffle_down(as_type<uint2>(v), n)); }
 template <> inline ulong ki_shift_down(ulong v, ushort n) { return as_type<ulong>(simd_shuffle_down(as_type<uint2>(v), n)); }
-// NaN if one of both is; made of what processors have one instruction for.
-template <typename T> inline T ki_least(T a, T b) { const T v = b < a ? b : a; return b != b ? b : v; }
-template <typename T> inline T ki_most(T a, T b) { const T v = b > a ? b : a; return b != b ? b : v; }
+"""
+
+# min and max are NaN if one of both is, and made of what processors have one instruction for.
+_FUNCTIONS = {
+    "+": """
 template <typename T> inline T ki_add(T a, T b) { return a + b; }
 template <> inline int ki_add(int a, int b) { return (int)((uint)a + (uint)b); }
 template <> inline long ki_add(long a, long b) { return (long)((ulong)a + (ulong)b); }
+""",
+    "*": """
 template <typename T> inline T ki_multiply(T a, T b) { return a * b; }
 template <> inline int ki_multiply(int a, int b) { return (int)((uint)a * (uint)b); }
 template <> inline long ki_multiply(long a, long b) { return (long)((ulong)a * (ulong)b); }
-"""
+""",
+    "min": """
+template <typename T> inline T ki_least(T a, T b) { const T v = b < a ? b : a; return b != b ? b : v; }
+""",
+    "max": """
+template <typename T> inline T ki_most(T a, T b) { const T v = b > a ? b : a; return b != b ? b : v; }
+""",
+}
+
+
+def helpers(op: str) -> str:
+    """The functions that the expression of an operator calls."""
+    return _FUNCTIONS.get(op, "")
+
 
 _ROWS = """
 // A SIMD-group for every chunk of every row.
@@ -207,7 +224,7 @@ def source(
     loads = [f"ki_in_{n}" if number else f"ki_in_{n}[i_]" for n, number in zip(what.names, what.numbers, strict=True)]
     names = ", ".join(f"ki_in_{n}" for n in what.names)
     typed = ", ".join(f"{t} {n}" for n, t in zip(what.names, types, strict=True))
-    text = [c.PRELUDE, f"typedef {'long' if wide else 'int'} ix;\n", HELPERS]
+    text = [c.PRELUDE, f"typedef {'long' if wide else 'int'} ix;\n", helpers(op)]
     text.append(f"inline auto ki_f({typed}) {{ return ({what.expr}); }}\n")
     if fixed is None:
         text.append(_type_traits(op))
@@ -227,7 +244,7 @@ def source(
     text.append(f"inline ki_a ki_combined({element} a, {element} b) {{ return (ki_a)({_expression(op)}); }}\n")
     text.append("#define ki_op(a, b) ki_combined(a, b)\n")
     text.append(f"#define KI_ORDERED {int(user)}\n#define KI_COLUMNS {columns}\n")
-    body = {"rows": _ROWS, "short": _SHORT, "few": _FEW, "columns": _DOWN}[kind]
+    body = {"rows": SHIFT_DOWN + _ROWS, "short": _SHORT, "few": _FEW, "columns": _DOWN}[kind]
     body = (
         body.replace("PARAMETERS", ", ".join(parameters)).replace("CALLED", ", ".join(called)).replace("NAMES", names)
     )
@@ -320,12 +337,15 @@ def _reduce_one(
     inner: int,
     last: bool,
     device: Any,
+    before: str = "",
+    columns: int = 1,
 ) -> list[Step]:
-    """Reduces the middle of (outer, length, inner)."""
+    """Reduces the middle of (outer, length, inner). `before` is the kind of kernel that made what is reduced, of its own
+    types: there is no need to compile another one."""
     user = op not in OPERATORS
-    columns, fold = 1, 1
+    fold = 1
     if inner == 1:
-        if length < 32:
+        if length < 32 and before != "rows":
             kernel = _kernel("short", op, what, fixed, last, _wide(outer * length), 1, device)
             return [_step(kernel, (length,), (outer,), None, outer)]
         kind = "rows"
@@ -335,7 +355,7 @@ def _reduce_one(
         chunk = -(-length // chunks)
         chunk = -(-chunk // 32) * 32
         chunks = -(-length // chunk)
-    elif length <= _FEW_ROWS and inner >= 32 and inner < c.NARROW and outer < c.NARROW:
+    elif length <= _FEW_ROWS and before != "columns" and inner >= 32 and inner < c.NARROW and outer < c.NARROW:
         kernel = _kernel("few", op, what, fixed, last, _wide(outer * length * inner), 1, device)
         return [_step(kernel, (inner, length), (inner, outer), None, outer * inner)]
     else:
@@ -343,7 +363,8 @@ def _reduce_one(
         if inner < 32 and not user and length >= 256:
             fold = 128 // inner  # some rows side by side, so that lanes have work
         width, steps = inner * fold, -(-length // fold)
-        columns = _COLUMNS if width >= 32 * _COLUMNS else builtins.max(1, builtins.min(_COLUMNS, width // 32))
+        if before != "columns":
+            columns = _COLUMNS if width >= 32 * _COLUMNS else builtins.max(1, builtins.min(_COLUMNS, width // 32))
         blocks = -(-width // (32 * columns)) * outer
         chunks = builtins.min(-(-steps // 64), builtins.max(1, 64 // blocks)) if steps > 64 else 1
         chunk = -(-steps // chunks)
@@ -360,7 +381,9 @@ def _reduce_one(
         return [first]
     acc = first.dtype
     result = fixed[1] if fixed else _result_of(op, what, fixed, device)
-    rest = _reduce_one(op, Map("x", ("x",), (acc,), (False,)), (acc, result), outer, chunks * fold, inner, last, device)
+    again = Map("x", ("x",), (acc,), (False,))
+    before = kind if acc == result and what == again and _wide(outer * length * inner) is False else ""
+    rest = _reduce_one(op, again, (acc, result), outer, chunks * fold, inner, last, device, before, columns)
     return [first, *rest]
 
 
@@ -470,7 +493,7 @@ def _with_init(op: str, result: Array, init: Any) -> Array:
         Operand("a", result, kind, broadcast_strides(result.shape, result.shape)),
         Operand("b", c.check_scalar(init, kind, "reduce"), kind, None),
     ]
-    return run_map(Request(f"({t})({_expression(op)})", inputs, result.shape, kind, prelude=HELPERS))
+    return run_map(Request(f"({t})({_expression(op)})", inputs, result.shape, kind, prelude=helpers(op)))
 
 
 def reduce(op: str, x: Any, axis: Any = None, init: Any = None, *, keepdims: bool = False, dtype: Any = None) -> Array:

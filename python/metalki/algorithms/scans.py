@@ -24,8 +24,9 @@ DType = np.dtype[Any]
 
 _MOST_CHUNKS = 512
 _COLUMNS = 4
-# What a launch is told: that its chunks start at the totals of those before, that elements come before their own sum.
-_STARTS, _EXCLUSIVE = 1, 2
+# What a launch is told: that its chunks start at the totals of those before, that elements come before their own sum, that
+# only the totals of chunks are wanted.
+_STARTS, _EXCLUSIVE, _TOTALS = 1, 2, 4
 
 # A SIMD-group for every chunk of every row.
 _ALONG = """
@@ -38,7 +39,8 @@ template <> inline ulong ki_from(ulong v, ushort n) { return as_type<ulong>(simd
 
 #define KI_STEP(n) { const ki_a other = ki_shift_up(v, n), with = ki_op(other, v); v = lane >= n ? with : v; }
 
-kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
+kernel void ki_scan(device ki_s* out, device ki_a* totals, device const ki_t* x, device const ki_a* starts,
+                    constant ki_a& identity,
                     constant ix& length, constant ix& chunk, constant ix&, constant uint& flags,
                     uint2 group [[threadgroup_position_in_grid]], uint2 groups [[threadgroups_per_grid]],
                     uint lane_index [[thread_index_in_simdgroup]]) {
@@ -46,11 +48,10 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
     const ix start = (ix)group.y * length, first = start + (ix)group.x * chunk;
     const ix last = min(first + chunk, start + length);
     const ix own = (ix)group.y * groups.x + group.x;
-#if KI_TOTALS && !KI_ORDERED
-    ki_a v = identity;
-    ix at = first;
-    {
-        ki_a v1 = identity, v2 = identity, v3 = identity;
+#if !KI_ORDERED
+    if (flags & KI_TOTALS) {
+        ki_a v = identity, v1 = identity, v2 = identity, v3 = identity;
+        ix at = first;
         for (; at + 128 <= last; at += 128) {
             v = ki_op(v, KI_LOAD(at + lane));
             v1 = ki_op(v1, KI_LOAD(at + lane + 32));
@@ -60,36 +61,33 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
         v = ki_op(ki_op(v, v1), ki_op(v2, v3));
         for (; at < last; at += 32)
             if (at + lane < last) v = ki_op(v, KI_LOAD(at + lane));
+        KI_STEP(1) KI_STEP(2) KI_STEP(4) KI_STEP(8) KI_STEP(16)
+        if (lane == 31) totals[own] = v;
+        return;
     }
-    KI_STEP(1) KI_STEP(2) KI_STEP(4) KI_STEP(8) KI_STEP(16)
-    if (lane == 31) out[own] = (ki_s)v;
-#else
+#endif
     ki_a carry = identity;
     if (flags & KI_STARTS) carry = starts[own];
     for (ix at = first; at < last; at += 32) {
         const bool inside = at + lane < last;
         ki_a v = inside ? KI_LOAD(at + lane) : identity;
         KI_STEP(1) KI_STEP(2) KI_STEP(4) KI_STEP(8) KI_STEP(16)
-#if !KI_TOTALS
         ki_a result = ki_op(carry, v);
         if (flags & KI_EXCLUSIVE) {
             const ki_a before = ki_shift_up(v, 1), with = ki_op(carry, before);
             result = lane == 0 ? carry : with;
         }
-        if (inside) out[at + lane] = (ki_s)result;
-#endif
+        if (inside && !(flags & KI_TOTALS)) out[at + lane] = (ki_s)result;
         carry = ki_op(carry, ki_from(v, 31));
     }
-#if KI_TOTALS
-    if (lane == 0) out[own] = (ki_s)carry;
-#endif
-#endif
+    if (flags & KI_TOTALS && lane == 0) totals[own] = carry;
 }
 """
 
 # A thread for every short row.
 _SHORT = """
-kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
+kernel void ki_scan(device ki_s* out, device ki_a* totals, device const ki_t* x, device const ki_a* starts,
+                    constant ki_a& identity,
                     constant ix& length, constant uint& flags, uint row [[thread_position_in_grid]]) {
     const ix first = (ix)row * length;
     ki_a v = identity;
@@ -103,7 +101,8 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
 
 # A thread for every column of every chunk of a narrow array.
 _STRIPS = """
-kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
+kernel void ki_scan(device ki_s* out, device ki_a* totals, device const ki_t* x, device const ki_a* starts,
+                    constant ki_a& identity,
                     constant ix& length, constant ix& chunk, constant ix& inner, constant uint& flags,
                     uint2 at [[thread_position_in_grid]],
                     uint2 grid [[threads_per_grid]]) {
@@ -112,45 +111,35 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
     ki_a v = identity;
     if (flags & KI_STARTS) v = starts[(ix)at.y * grid.x + at.x];
     for (ix k = first; k < last; ++k, i += inner) {
-#if KI_TOTALS
-        v = ki_op(v, KI_LOAD(i));
-#else
         const ki_a before = v;
         v = ki_op(v, KI_LOAD(i));
-        out[i] = (ki_s)(flags & KI_EXCLUSIVE ? before : v);
-#endif
+        if (!(flags & KI_TOTALS)) out[i] = (ki_s)(flags & KI_EXCLUSIVE ? before : v);
     }
-#if KI_TOTALS
-    out[(ix)at.y * grid.x + at.x] = (ki_s)v;
-#endif
+    if (flags & KI_TOTALS) totals[(ix)at.y * grid.x + at.x] = v;
 }
 """
 
 # Lanes follow neighbouring columns down a chunk of the axis.
 _DOWN = """
 template <bool full>
-inline void ki_down(device ki_s* out, device const ki_t* x, device const ki_a* starts, ki_a identity, ix inner, ix count,
-                    ix at, ix column, ix own, uint flags) {
+inline void ki_down(device ki_s* out, device ki_a* totals, device const ki_t* x, device const ki_a* starts, ki_a identity,
+                    ix inner, ix count, ix at, ix column, ix own, uint flags) {
     ki_a v[KI_COLUMNS];
     for (int j = 0; j < KI_COLUMNS; ++j)
         v[j] = flags & KI_STARTS && (full || column + 32 * j < inner) ? starts[own + 32 * j] : identity;
     for (ix i = 0; i < count; ++i, at += inner)
         for (int j = 0; j < KI_COLUMNS; ++j)
             if (full || column + 32 * j < inner) {
-#if KI_TOTALS
-                v[j] = ki_op(v[j], KI_LOAD(at + 32 * j));
-#else
                 const ki_a before = v[j];
                 v[j] = ki_op(v[j], KI_LOAD(at + 32 * j));
-                out[at + 32 * j] = (ki_s)(flags & KI_EXCLUSIVE ? before : v[j]);
-#endif
+                if (!(flags & KI_TOTALS)) out[at + 32 * j] = (ki_s)(flags & KI_EXCLUSIVE ? before : v[j]);
             }
-#if KI_TOTALS
-    for (int j = 0; j < KI_COLUMNS; ++j)
-        if (full || column + 32 * j < inner) out[own + 32 * j] = (ki_s)v[j];
-#endif
+    if (flags & KI_TOTALS)
+        for (int j = 0; j < KI_COLUMNS; ++j)
+            if (full || column + 32 * j < inner) totals[own + 32 * j] = v[j];
 }
-kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* starts, constant ki_a& identity,
+kernel void ki_scan(device ki_s* out, device ki_a* totals, device const ki_t* x, device const ki_a* starts,
+                    constant ki_a& identity,
                     constant ix& length, constant ix& chunk, constant ix& inner, constant uint& flags,
                     uint3 group [[threadgroup_position_in_grid]], uint3 groups [[threadgroups_per_grid]],
                     uint lane [[thread_index_in_simdgroup]]) {
@@ -158,9 +147,9 @@ kernel void ki_scan(device ki_s* out, device const ki_t* x, device const ki_a* s
     const ix count = min(chunk, length - row), at = ((ix)group.z * length + row) * inner + column;
     const ix own = ((ix)group.z * groups.y + group.y) * inner + column;
     if (block + 32 * KI_COLUMNS <= inner)
-        ki_down<true>(out, x, starts, identity, inner, count, at, column, own, flags);
+        ki_down<true>(out, totals, x, starts, identity, inner, count, at, column, own, flags);
     else
-        ki_down<false>(out, x, starts, identity, inner, count, at, column, own, flags);
+        ki_down<false>(out, totals, x, starts, identity, inner, count, at, column, own, flags);
 }
 """
 
@@ -172,34 +161,34 @@ class _Types(NamedTuple):
     out: DType
 
 
-def _source(types: _Types, kind: str, totals: bool, wide: bool) -> str:
+def _source(types: _Types, kind: str, wide: bool) -> str:
     op = types.op
     truth = r._CLASS.get(op) == "truth"
     user_bool = op not in r.OPERATORS and types.out == c.BOOL
-    names = {"t": types.element, "a": types.acc, "s": types.acc if totals else types.out}
-    text = [c.PRELUDE, f"typedef {'long' if wide else 'int'} ix;\n", r.HELPERS]
+    names = {"t": types.element, "a": types.acc, "s": types.out}
+    text = [c.PRELUDE, f"typedef {'long' if wide else 'int'} ix;\n", r.helpers(op)]
     text += [f"typedef {c.msl(d, 'accumulate')} ki_{n};\n" for n, d in names.items()]
     operand = "bool" if user_bool else "ki_a"
     text.append(f"inline ki_a ki_op({operand} a, {operand} b) {{ return (ki_a)({r._expression(op)}); }}\n")
     text.append(f"#define KI_LOAD(i) ((ki_a)(x[i]{' != 0' if truth else ''}))\n")
-    flags = {"ORDERED": op not in r.OPERATORS, "TOTALS": totals, "STARTS": _STARTS, "EXCLUSIVE": _EXCLUSIVE}
+    flags = {"ORDERED": op not in r.OPERATORS, "TOTALS": _TOTALS, "STARTS": _STARTS, "EXCLUSIVE": _EXCLUSIVE}
     text += [f"#define KI_{n} {int(v)}\n" for n, v in {**flags, "COLUMNS": _COLUMNS}.items()]
     return "".join([*text, {"down": _DOWN, "along": _ALONG, "short": _SHORT, "strips": _STRIPS}[kind]])
 
 
-def _kernel(types: _Types, kind: str, *flags: bool, device: Any) -> Kernel:
+def _kernel(types: _Types, kind: str, wide: bool, device: Any) -> Kernel:
     kernel: Kernel = c.cached(
-        ("scan", types, kind, flags, device), lambda: c.compiled(_source(types, kind, *flags), "ki_scan")
+        ("scan", types, kind, wide, device), lambda: c.compiled(_source(types, kind, wide), "ki_scan")
     )
     return kernel
 
 
 class _Step(NamedTuple):
-    """One launch: the kernel, the places of its three arrays (0 the input, 1 the result, then the scratch arrays), the
-    numbers after them, and the grid."""
+    """One launch: the kernel, the places of its four arrays (0 the input, 1 the result, then the scratch arrays, which are
+    all there is for those it does not use), the numbers after them, and the grid."""
 
     kernel: Kernel
-    arrays: tuple[int, int, int]
+    arrays: tuple[int, int, int, int]
     numbers: tuple[int, ...]
     ndrange: int | tuple[int, int] | None
     groups: tuple[int, ...] | None
@@ -221,16 +210,26 @@ def _plan(types: _Types, outer: int, length: int, inner: int, exclusive: bool, d
 
 
 def _scan(
-    plan: _Plan, types: _Types, outer: int, length: int, inner: int, exclusive: bool, device: Any, x: int, out: int
+    plan: _Plan,
+    types: _Types,
+    outer: int,
+    length: int,
+    inner: int,
+    exclusive: bool,
+    device: Any,
+    x: int,
+    out: int,
+    before: str = "",
 ) -> None:
-    """Scans the middle of (outer, length, inner) of array `x` into array `out`."""
+    """Scans the middle of (outer, length, inner) of array `x` into array `out`. `before` is the kind of kernel that made
+    what is scanned, of its own types: there is no need to compile another one."""
     nothing = 2
     wide = outer * length * inner >= c.NARROW - 1024
-    if inner == 1 and length < 32:
-        short = _kernel(types, "short", False, wide, device=device)
-        plan.steps.append(_Step(short, (out, x, nothing), (length, _EXCLUSIVE * exclusive), outer, None))
+    if inner == 1 and length < 32 and not before:
+        short = _kernel(types, "short", wide, device)
+        plan.steps.append(_Step(short, (out, nothing, x, nothing), (length, _EXCLUSIVE * exclusive), outer, None))
         return
-    kind = "down" if inner > 16 and length > 64 else "strips" if inner > 1 else "along"
+    kind = before or ("down" if inner > 16 and length > 64 else "strips" if inner > 1 else "along")
     if kind == "strips":
         chunks = 1 if length <= 64 else max(1, min(-(-length // 32), 2048 // (inner * outer)))
         chunk, blocks, unit = -(-length // chunks), 1, 1
@@ -258,27 +257,26 @@ def _scan(
     if chunks > 1:
         plan.scratch.extend([outer * chunks * inner] * 2)
         totals, starts = len(plan.scratch), len(plan.scratch) + 1
-        first = _kernel(types, kind, True, wide, device=device)
-        plan.steps.append(_Step(first, (totals, x, nothing), (*numbers, 0), threads, groups))
+        first = _kernel(types, kind, wide, device)
+        plan.steps.append(_Step(first, (out, totals, x, nothing), (*numbers, _TOTALS), threads, groups))
         own = types._replace(element=types.acc, out=types.acc)
         if r._CLASS.get(types.op) == "truth":
             own = own._replace(op={"&&": "&", "||": "|"}[types.op])
-        _scan(plan, own, outer, chunks, inner, True, device, totals, starts)
-    kernel = _kernel(types, kind, False, wide, device=device)
+        same = kind if own == types and not wide else ""
+        _scan(plan, own, outer, chunks, inner, True, device, totals, starts, same)
+    kernel = _kernel(types, kind, wide, device)
     flags = _STARTS * (chunks > 1) + _EXCLUSIVE * exclusive
-    plan.steps.append(_Step(kernel, (out, x, starts), (*numbers, flags), threads, groups))
+    plan.steps.append(_Step(kernel, (out, nothing, x, starts), (*numbers, flags), threads, groups))
 
 
 def _execute(plan: _Plan, x: Array, neutral: Any) -> Array:
     arrays = [x, c.result_like(x.shape, plan.out, x), *(c.result_like((n,), plan.acc, x) for n in plan.scratch)]
     for step in plan.steps:
-        i, j, k = step.arrays
+        own = [arrays[i] for i in step.arrays]
         if step.groups is None:
-            step.kernel(arrays[i], arrays[j], arrays[k], neutral, *step.numbers, ndrange=step.ndrange)
+            step.kernel(*own, neutral, *step.numbers, ndrange=step.ndrange)
         else:
-            step.kernel(
-                arrays[i], arrays[j], arrays[k], neutral, *step.numbers, numworkgroups=step.groups, workgroupsize=32
-            )
+            step.kernel(*own, neutral, *step.numbers, numworkgroups=step.groups, workgroupsize=32)
     return arrays[1]
 
 
