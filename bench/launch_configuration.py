@@ -1,6 +1,7 @@
 """How good the work-group size is that a launch chooses: against the best one that a search finds, over many ndranges.
 
-For each kernel and ndrange every sensible work-group size is timed in turn. The fastest then meets the chosen one in a
+For each kernel and ndrange every sensible work-group size is timed in turn; where launches are slow, those that lose clearly
+are timed once. The fastest then meets the chosen one in a
 second, interleaved round of its own, as the winner of a search over noisy times always looks too good. Ratio: time of the
 choice over time of the best, each the lower quartile of its rounds, which other programs on the machine disturb least.
 Exits with 1 when a ratio is above 1.10.
@@ -108,9 +109,18 @@ def seconds(case: Case, group: Shape, repeat: int) -> float:
     return (clock() - start) / repeat
 
 
+SLOW = 0.02  # seconds of a launch, beside which the code for a group's size is made in no time
+
+
+def that_may_win(case: Case, groups: list[Shape]) -> list[Shape]:
+    """The groups without those that took half as long again as the fastest, launched once."""
+    times = [seconds(case, group, 1) for group in groups]
+    return [group for group, time_taken in zip(groups, times, strict=True) if time_taken < 1.5 * min(times) + 0.02]
+
+
 def interleaved(case: Case, groups: list[Shape], rounds: int, repeat: int) -> list[float]:
     """Seconds of a launch for each group."""
-    for group in groups:
+    for group in groups if repeat > 1 else ():
         seconds(case, group, 1)  # code for a group's size is made by the first launch that has it
     times: list[list[float]] = [[] for _ in groups]
     for _ in range(rounds):
@@ -124,7 +134,9 @@ def ratio(case: Case, say: Callable[[str], None]) -> float:
     once = min(seconds(case, chosen, 1) for _ in range(3))
     repeat = max(1, min(200, int(1e-3 / once)))
     groups = groups_for(case.shape, KI.kernel_max_work_group_size(case.kernel))
-    found = interleaved(case, groups, 2 if once > 0.05 else 3, repeat)
+    if once > SLOW:
+        groups = that_may_win(case, groups)
+    found = interleaved(case, groups, 2 if once > SLOW else 3, repeat)
     best = groups[min(range(len(groups)), key=found.__getitem__)]
     of_chosen, of_best = interleaved(case, [chosen, best], 5 if once > 0.05 else 15, repeat)
     result = 1.0 if chosen == best else of_chosen / of_best

@@ -31,7 +31,7 @@ struct Request {
     std::uint64_t limit = 0; // threads of a group
     std::uint64_t width = 0; // of a SIMD-group
     std::uint64_t cores = 0;
-    bool powers_of_two = false; // wanted by kernels that halve their groups again and again
+    bool shares_memory = false; // between the threads of a group: it may halve the group again and again
     friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -64,22 +64,44 @@ double cost_in_rows_of(std::uint64_t length, std::uint64_t width) {
     return length >= width / 2 ? 1.3 : length >= width / 4 ? 1.5 : 2.4;
 }
 
+// The same for kernels with threadgroup memory, which wait at barriers and have more to do for a thread. Rows that do not start
+// at whole vectors had better be long.
+double cost_in_shared_rows_of(std::uint64_t length, const Request& request, std::uint64_t whole_row) {
+    const std::uint64_t width = request.width;
+    if (length % width != 0)
+        return std::min(2.0, cost_in_rows_of(length, width));
+    const bool aligned = whole_row % 8 == 0;
+    if (length < 2 * width)
+        return aligned ? 1.08 : 1.2;
+    return length < 4 * width ? (aligned ? 1.05 : 1.1) : (aligned ? 1.03 : 1.05);
+}
+
+// What is left at the end of each row makes a group of odd size, in which halves and steps between threads do not come out
+// even.
+double cost_of_single_row(const Request& request, std::uint64_t length, std::uint64_t group) {
+    const std::uint64_t rest = length % group;
+    const double odd = request.shares_memory && !std::has_single_bit(rest) ? 1.5 : 1;
+    return static_cast<double>(length / group * round_up(group, request.width)) +
+           static_cast<double>(round_up(rest, request.width)) * odd;
+}
+
 // What the whole grid costs with groups of this size, in threads of an ideal one. Measured on processors; GPUs differ less
 // from size to size.
 double cost(const Request& request, const Sizes& group, std::size_t row) {
-    constexpr double start_of_a_group = 80;
+    const double start_of_a_group = request.shares_memory ? 28 : 80;
     double groups = 1, rows = 1;
     for (std::size_t axis = 0; axis < 3; ++axis)
         groups *= static_cast<double>(divide_up(request.work[axis], group[axis]));
     for (std::size_t axis = row + 1; axis < 3; ++axis)
         rows *= static_cast<double>(request.work[axis]);
-    const std::uint64_t threads = product(group), length = request.work[row], rest = length % group[row];
-    if (threads == group[row]) {
-        const std::uint64_t padded = length / group[row] * round_up(group[row], request.width) + round_up(rest, request.width);
-        return rows * static_cast<double>(padded) + start_of_a_group * groups;
-    }
-    const double in_whole_parts = static_cast<double>(length - rest) * cost_in_rows_of(group[row], request.width);
-    const double in_the_rest = rest == 0 ? 0 : static_cast<double>(rest) * cost_in_rows_of(rest, request.width);
+    const std::uint64_t length = request.work[row], rest = length % group[row];
+    if (product(group) == group[row])
+        return rows * cost_of_single_row(request, length, group[row]) + start_of_a_group * groups;
+    const auto of_part = [&](std::uint64_t part) {
+        return request.shares_memory ? cost_in_shared_rows_of(part, request, length) : cost_in_rows_of(part, request.width);
+    };
+    const double in_whole_parts = static_cast<double>(length - rest) * of_part(group[row]);
+    const double in_the_rest = rest == 0 ? 0 : static_cast<double>(rest) * of_part(rest);
     return rows * (in_whole_parts + in_the_rest) + start_of_a_group * groups;
 }
 
@@ -88,7 +110,7 @@ class Search {
 public:
     Search(const Request& request, std::uint64_t threads, std::size_t row)
         : request_(request), threads_(threads), row_(row),
-          powers_of_two_(request.powers_of_two && product(request.work) > threads), best_(request.work) {}
+          powers_of_two_(request.shares_memory && product(request.work) > threads), best_(request.work) {}
 
     void consider(std::uint64_t length) {
         if (length == 0 || length > threads_)
@@ -96,7 +118,11 @@ public:
         Sizes group{1, 1, 1};
         group[row_] = length;
         compare(group);
-        std::uint64_t rest = threads_ / length;
+        // More threads at a barrier gain nothing where several rows share a group.
+        constexpr std::uint64_t most_at_barriers = 512;
+        std::uint64_t rest = (powers_of_two_ ? std::min(threads_, most_at_barriers) : threads_) / length;
+        if (rest <= 1)
+            return;
         for (std::size_t axis = row_ + 1; axis < 3; ++axis) {
             const std::uint64_t size = request_.work[axis];
             const std::uint64_t part = size <= rest ? size : even_part(size, rest);
@@ -130,12 +156,12 @@ Sizes choose(const Request& request) {
     const bool is_flat = request.work[0] == 1;
     const std::size_t row = !is_flat ? 0 : request.work[1] > 1 ? 1 : 2;
     const std::uint64_t wanted = wanted_threads(request);
-    const std::uint64_t threads = request.powers_of_two ? std::bit_floor(wanted) : wanted;
+    const std::uint64_t threads = request.shares_memory ? std::bit_floor(wanted) : wanted;
     const std::uint64_t length = request.work[row], width = request.width;
     Search search(request, threads, row);
-    if (!request.powers_of_two || product(request.work) <= threads)
+    if (!request.shares_memory || product(request.work) <= threads)
         search.consider(length);
-    if (!request.powers_of_two && length > threads && threads >= width)
+    if (!request.shares_memory && length > threads && threads >= width)
         search.consider(std::min(round_up(even_part(length, threads), width), threads / width * width));
     for (std::uint64_t size = std::bit_floor(std::min(length, threads)); size >= width; size /= 2)
         search.consider(size);
