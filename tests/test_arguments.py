@@ -96,10 +96,54 @@ def test_bfloat_scalars_round_to_nearest_even(value: float) -> None:
 
 
 @pytest.mark.parametrize("name", INTEGERS)
-@pytest.mark.parametrize("value", [1.0, np.float32(1), np.float16(1), 1j, "1", b"", [], (1, 2), object(), float("nan")])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(1.0, np.float32(1), np.float16(1), 1j, "1", b"", [], [1], (1,), [[1]], (1, 2), object(), float("nan")),
+        *(np.datetime64("2020-01-01"), np.timedelta64(1), np.complex64(1), np.str_("1")),
+    ],
+)
 def test_integers_take_nothing_else(name: str, value: Any) -> None:
     with pytest.raises(mk.ArgumentError, match="argument 1"):
         passed(name, INTEGERS[name], value)
+
+
+@pytest.mark.parametrize(
+    "value", [1j, "1", b"", [1.0], (1.0,), np.datetime64("2020-01-01"), np.timedelta64(1), np.complex128(1), None]
+)
+def test_floats_take_nothing_but_numbers(value: Any) -> None:
+    with pytest.raises(mk.ArgumentError, match="argument 1"):
+        passed("float", np.float32, value)
+
+
+def test_a_number_may_come_as_an_array_of_its_type() -> None:
+    for array in (
+        np.array([7], np.uint32),
+        np.array([7, 8], np.uint32),
+        mk.array(np.array([7], np.uint32)),
+        np.array(7),
+    ):
+        assert passed("uint", np.uint32, array) == 7
+    for wrong in (np.array([7]), np.array([7], np.int32), np.array([7.0])):
+        with pytest.raises(mk.ArgumentError, match="dtype uint32"):
+            passed("uint", np.uint32, wrong)
+
+
+def test_numpy_arrays_that_overlap_are_refused_where_one_is_written() -> None:
+    kernel = mk.Kernel(
+        "kernel void k(device float* o, device const float* a, device const float* b, uint i [[thread_position_in_grid]])"
+        "{ o[i] = a[i] + b[i]; }"
+    )
+    host = np.arange(12, dtype=np.float32)
+    for arguments in ((host[:8], host[4:], host[:8]), (host[4:], host[:8], host[:8]), (host, host[4:], host[4:])):
+        with pytest.raises(mk.ArgumentError, match="shares part of its memory"):
+            kernel(*arguments, ndrange=4)
+    assert host.tolist() == list(range(12))
+    out = np.zeros(4, np.float32)
+    kernel(out, host[:8], host[4:], ndrange=4)  # only read
+    kernel(host[:4], host[4:8], host[8:], ndrange=4)  # side by side
+    assert out.tolist() == [4, 6, 8, 10]
+    assert host.tolist()[:4] == [12, 14, 16, 18]
 
 
 def test_vectors_and_matrices_are_laid_out_as_msl_wants() -> None:

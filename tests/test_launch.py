@@ -113,7 +113,7 @@ READ_ONLY.flags.writeable = False
         (2, "3", "str"),
         (2, 1e300, "float"),
         (2, 1j, "complex"),
-        (2, (1.0, 2.0), "1 numbers"),
+        (2, (1.0, 2.0), "a number or an array"),
         (2, mk.threadgroup(16), "threadgroup"),
     ],
 )

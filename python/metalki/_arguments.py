@@ -110,7 +110,7 @@ def convert(
     if host.dtype == object:
         _refuse(where, "an array or a number is expected", value)
     if argument.access == "read" and _is_vector_value(argument, host):
-        return _from_numbers(where, argument, host.tolist(), host.dtype)
+        return _from_numbers(where, argument, host.tolist())
     return _from_host(where, kernel, argument, host, state, launches_nothing)
 
 
@@ -120,16 +120,15 @@ def _from_gpu(
     """Another library's GPU array as it is, behind what that library's stream has so far; None for what is none."""
     from . import _cuda
 
-    if not _cuda.is_foreign(value):
+    foreign = _cuda.adopt(value, kernel.device, where)
+    if foreign is None:
         return None
-    adopted = _cuda.adopt(value, kernel.device, where)
-    if argument.access != "read" and _cuda.is_read_only(value):
+    if argument.access != "read" and foreign.read_only:
         raise ArgumentError(f"{where}: the kernel writes to it, but the array is read-only")
-    number = _cuda.stream_of(value)
-    if ("stream", number) not in state:
-        state["stream", number] = _Stream(number)
-        queue.wait_stream(number)
-    return adopted
+    if ("stream", foreign.stream) not in state:
+        state["stream", foreign.stream] = _Stream(foreign.stream)
+        queue.wait_stream(foreign.stream)
+    return foreign.array
 
 
 def finish(kernel: Kernel, state: dict[Any, Any], queue: _core.Queue) -> None:
@@ -220,12 +219,15 @@ def _is_vector_value(argument: Argument, host: np.ndarray) -> bool:
     return argument.rows * argument.columns > 1 and host.size == argument.rows * argument.columns
 
 
-def _from_numbers(where: str, argument: Argument, value: Any, dtype: np.dtype | None = None) -> bytes:
+def _from_numbers(where: str, argument: Argument, value: Any) -> bytes:
+    """The components of a vector or matrix, nested or not; a number from an array without axes."""
     count = argument.rows * argument.columns
     if argument.dtype is None:
         _refuse(where, "a numpy structured scalar, a structured array or bytes is expected", value)
     if argument.access != "read":
         _refuse(where, "the kernel writes it, so it needs an array", value)
+    if count == 1 and isinstance(value, (tuple, list)):
+        _refuse(where, f"a number or an array of dtype {argument.dtype} is expected", value)
     numbers: list[Any] = []
     pending = [value]
     while pending:
@@ -260,11 +262,9 @@ def _encode(where: str, argument: Argument, numbers: list[Any]) -> bytes:
 
 
 def _one(where: str, argument: Argument, dtype: np.dtype, number: Any) -> Any:
-    if not isinstance(number, (bool, int, float, np.generic)) or isinstance(
-        number, (np.void, np.str_, np.bytes_, complex)
-    ):
-        _refuse(where, f"a number for {dtype} is expected", number)
-    if isinstance(number, np.complexfloating):
+    # Of kind V are extensions' numbers, such as bfloat16, and structs.
+    is_numpys = isinstance(number, np.generic) and not isinstance(number, np.void) and number.dtype.kind in "biufV"
+    if not is_numpys and not isinstance(number, (bool, int, float)):
         _refuse(where, f"a number for {dtype} is expected", number)
     is_integer = isinstance(number, (bool, int, np.bool_, np.integer))
     if dtype.kind in "biu":
@@ -297,7 +297,17 @@ def _from_host(
     if writes and not host.flags.writeable:
         raise ArgumentError(f"{where}: the kernel writes to it, but the array is read-only")
     # One device copy per host array, so that an array given twice has one address.
-    key = (host.__array_interface__["data"][0], host.nbytes, host.dtype.str)
+    start = host.__array_interface__["data"][0]
+    key = (start, host.nbytes, host.dtype.str)
+    for other_key, other in state.items():
+        if other_key == key or not isinstance(other, _HostArray):
+            continue
+        other_start, other_size, _ = other_key
+        if (writes or other.write_back) and start < other_start + other_size and other_start < start + host.nbytes:
+            raise ArgumentError(
+                f"{where}: the array shares part of its memory with another argument, and the kernel writes to one of "
+                "them; numpy arrays are copied to the device one by one, so give a metalki.Array and slices of it"
+            )
     entry = state.get(key)
     if entry is None:
         entry = state[key] = _HostArray(host, _array.array(host, device=kernel.device))

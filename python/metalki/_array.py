@@ -421,11 +421,11 @@ def _foreign(obj: Any, device: Any, what: str) -> Array | None:
         return None
     from . import _cuda
 
-    if not _cuda.is_foreign(obj):
+    foreign = _cuda.adopt(obj, chosen, what)
+    if foreign is None:
         return None
-    adopted = _cuda.adopt(obj, chosen, what)
-    _core.global_queue(chosen).wait_stream(_cuda.stream_of(obj))
-    return adopted
+    _core.global_queue(chosen).wait_stream(foreign.stream)
+    return foreign.array
 
 
 def host_array(obj: Any, what: str) -> np.ndarray:

@@ -7,7 +7,7 @@ well: the device waits, not the host.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .errors import ArgumentError
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["adopt", "dlpack", "interface", "is_foreign", "number_of", "stream_of"]
+__all__ = ["Foreign", "adopt", "dlpack", "interface", "number_of"]
 
 _LEGACY_STREAM = 1  # CUDA's default stream, by the number that cannot be taken for none
 _CUDA = 2  # DLPack's number for memory of a CUDA device
@@ -50,31 +50,36 @@ def dlpack(array: Array, stream: int | None) -> Any:
     return _core.dlpack_capsule(array, number_of(array.device))
 
 
-def is_foreign(value: Any) -> bool:
-    """Whether a value is another library's array in GPU memory."""
-    try:
-        if getattr(value, "__cuda_array_interface__", None) is not None:
-            return True
-    except Exception:  # such as a tensor that needs gradients: the conversion says why it cannot be used
-        return hasattr(value, "__dlpack__")
-    device = getattr(value, "__dlpack_device__", None)
-    return device is not None and device()[0] == _CUDA
+class Foreign(NamedTuple):
+    """Another library's array: its memory, the CUDA stream that its work goes to, whether it may only be read."""
+
+    array: Array
+    stream: int
+    read_only: bool
 
 
-def _interface_of(value: Any, where: str) -> dict[str, Any]:
+def _interface_of(value: Any, where: str) -> dict[str, Any] | None:
+    """Its `__cuda_array_interface__`, which may be costly to make; None for what lies in host memory or is no array."""
     try:
-        found = value.__cuda_array_interface__
-    except Exception as error:
+        found = getattr(value, "__cuda_array_interface__", None)
+    except Exception as error:  # such as a tensor that needs gradients
+        if not hasattr(value, "__dlpack__"):
+            return None
         raise ArgumentError(f"{where}: a {type(value).__name__} does not hand its memory over: {error}") from error
+    if found is None:
+        device = getattr(value, "__dlpack_device__", None)
+        if device is None or device()[0] != _CUDA:
+            return None
     if not isinstance(found, dict):
-        raise ArgumentError(f"{where}: __cuda_array_interface__ of a {type(value).__name__} is no dict")
+        raise ArgumentError(
+            f"{where}: a {type(value).__name__} on a GPU has no __cuda_array_interface__ that is a dict"
+        )
     return found
 
 
-def stream_of(value: Any) -> int:
-    """The CUDA stream that a foreign array's work goes to: the one that it names, else its library's current one."""
-    named = _interface_of(value, "stream").get("stream")
-    if named:
+def _stream_of(value: Any, facts: dict[str, Any]) -> int:
+    """The stream that the array names, else its library's current one."""
+    if named := facts.get("stream"):
         return int(named)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
@@ -92,13 +97,20 @@ def _dtype_of(value: Any, typestr: str, where: str) -> np.dtype[Any]:
         raise ArgumentError(f"{where}: typestr {typestr!r} is no dtype") from None
 
 
-def adopt(value: Any, device: _core.Device, where: str) -> Array:
-    """A foreign array's memory as an Array on `device`, without a copy; it keeps the foreign array alive.
+def adopt(value: Any, device: _core.Device, where: str) -> Foreign | None:
+    """A foreign array's memory as an Array on `device`, without a copy; it keeps the foreign array alive. None for what is no
+    array in GPU memory.
 
     Raises ArgumentError for memory of another device, and for arrays that are not C-contiguous."""
+    facts = _interface_of(value, where)
+    if facts is None:
+        return None
+    return Foreign(_array_of(value, facts, device, where), _stream_of(value, facts), bool(facts["data"][1]))
+
+
+def _array_of(value: Any, facts: dict[str, Any], device: _core.Device, where: str) -> Array:
     from ._array import Array
 
-    facts = _interface_of(value, where)
     shape = tuple(int(n) for n in facts["shape"])
     dtype = _dtype_of(value, facts["typestr"], where)
     strides = facts.get("strides")
@@ -124,8 +136,3 @@ def adopt(value: Any, device: _core.Device, where: str) -> Array:
         address=int(facts["data"][0]),
         owner=value,
     )
-
-
-def is_read_only(value: Any) -> bool:
-    """Whether a foreign array may only be read."""
-    return bool(_interface_of(value, "array")["data"][1])

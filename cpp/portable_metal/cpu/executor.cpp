@@ -18,6 +18,7 @@ namespace {
 // Waking a thread costs the caller 5 to 10 microseconds and takes some 20 to arrive.
 constexpr double worth_waking = 50000;
 constexpr double worth_a_helper = 25000;
+constexpr double worth_a_claim = 5000;
 
 // Nanoseconds a thread of an unknown kernel may take.
 constexpr double unknown_cost = 20;
@@ -47,13 +48,17 @@ std::optional<Fault> refuse(const Dispatch& dispatch) {
     return std::nullopt;
 }
 
+double guess_of(const compiler::KernelCode& code) {
+    return code.synchronizes ? unknown_cost_of_fibers : code.variants ? unknown_cost_of_vectors : unknown_cost;
+}
+
 // What a thread of recently run kernels took. Only a hint: entries may be lost or belong to a kernel that is gone.
 class CostMemory {
 public:
-    double nanoseconds_per_thread(const compiler::KernelCode& code) const {
+    std::optional<double> nanoseconds_per_thread(const compiler::KernelCode& code) const {
         const std::uint64_t entry = slot(code).load(std::memory_order_relaxed);
         if (entry >> 32 != tag(code))
-            return code.synchronizes ? unknown_cost_of_fibers : code.variants ? unknown_cost_of_vectors : unknown_cost;
+            return std::nullopt;
         return std::bit_cast<float>(static_cast<std::uint32_t>(entry));
     }
     void remember(const compiler::KernelCode& code, double nanoseconds_per_thread) {
@@ -144,7 +149,11 @@ std::optional<Fault> Executor::run(const Dispatch& dispatch) {
         const double wanted = std::min({expected / worth_a_helper, static_cast<double>(job.total - 1), double(helpers)});
         state_->pool.offer(job, static_cast<unsigned>(wanted));
     };
-    offer_if_worthwhile(threads * state_->costs.nanoseconds_per_thread(*dispatch.code));
+    const std::optional<double> known = state_->costs.nanoseconds_per_thread(*dispatch.code);
+    offer_if_worthwhile(threads * known.value_or(guess_of(*dispatch.code)));
+    // Looking at the clock after each of a few short groups would take longer than the groups.
+    if (known && threads * *known < worth_a_claim)
+        job.first_claim = job.total;
 
     // The caller sees how long its own share takes, and calls for help when the guess was too low.
     std::uint64_t spent = 0;

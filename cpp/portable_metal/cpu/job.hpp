@@ -17,6 +17,7 @@ struct Job {
     const Dispatch& dispatch;
     const Plan plan;
     std::uint64_t total = 0; // units
+    std::uint64_t first_claim = 1;
     std::atomic<std::uint64_t> next{0};
     std::atomic<bool> stopped{false};
 

@@ -48,7 +48,7 @@ void Worker::work(Job& job, unsigned workers, Clock::time_point& time,
     const FloatEnvironment float_environment;
     const LogScope log_scope(job.dispatch.log);
     const Clock::time_point start = time;
-    std::uint64_t claim = 1;
+    std::uint64_t claim = job.first_claim;
     while (!job.must_stop()) {
         const std::uint64_t begin = job.next.fetch_add(claim, std::memory_order_relaxed);
         if (begin >= job.total)

@@ -22,7 +22,7 @@ public:
     const compiler::GpuCode& code() const { return *code_; }
     unsigned max_threads() const { return max_threads_; }
     // Threads of a threadgroup with which the most threads run at once: the smallest number of those up to `limit`.
-    unsigned preferred_threads(unsigned limit) const { return limit < preferred_threads_ ? limit : preferred_threads_; }
+    unsigned preferred_threads() const { return preferred_threads_; }
 
     // Within a Use: the function, allowed to have `dynamic_memory` bytes of threadgroup memory. Loaded again in a new context.
     Function function(std::size_t dynamic_memory);

@@ -46,7 +46,7 @@ GpuCode::GpuCode(cuda::Device& device, std::shared_ptr<const compiler::Library> 
     function = code.function;
     static_threadgroup_memory = code.static_threadgroup_memory;
     max_threads = usual_->kernel->max_threads();
-    preferred_threads = usual_->kernel->preferred_threads(max_threads);
+    preferred_threads = usual_->kernel->preferred_threads();
     prints = code.prints;
 }
 
