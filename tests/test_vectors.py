@@ -447,3 +447,27 @@ def test_a_loop_left_by_a_condition_of_an_earlier_block() -> None:
     turns = np.arange(384) % (np.arange(384) | 1) % 32
     left = ((28 << turns | 28 >> (32 - turns) % 32 * (turns > 0)) & 2) == 0
     assert np.array_equal(out.numpy(), np.where(left[:, None], [5, 0], [0, 1]))
+
+
+LEAVING = HEAD + (
+    "kernel void k(device uint* o, device const uint* a, uint i [[thread_position_in_grid]]) {"
+    " uint s = 0; for (uint j = 0; j < (a[i] & 31u); ++j) { if ((a[i] >> j) & 1u) s += j; else if (s & 4u) continue; ++s; }"
+    " if (s & 1u) o[i] = s; }"
+)
+CONVERTING = (
+    HEAD
+    + "kernel void k(device uint* o, device const float* a, uint i [[thread_position_in_grid]]) { o[i] = uint(a[i]); }"
+)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="names processors of x86-64")
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3"])
+@pytest.mark.parametrize("source", [LEAVING, CONVERTING], ids=["masks", "conversions"])
+def test_older_processors_do_not_go_lane_by_lane(cpu: str, source: str) -> None:
+    script = "import sys, metalki as mk; print(mk.Kernel(sys.argv[1]).disassemble('asm'))"
+    environment = {**os.environ, "METALKI_CPU": cpu}
+    done = subprocess.run(
+        [sys.executable, "-c", script, source], env=environment, check=True, capture_output=True, text=True
+    )
+    inserted = re.findall(r"\bv?pinsr[bwd]\b|\bv?pextr[bwd]\b|\bv?movd\b|\bv?cvttss2si\b", done.stdout)
+    assert len(inserted) < 12, inserted

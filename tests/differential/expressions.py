@@ -9,13 +9,17 @@ from tree import Expression
 UNSIGNED = ("uint", "ushort", "uchar", "ulong")
 SIGNED = ("int", "short", "char", "long")
 INTEGERS = UNSIGNED + SIGNED
-FLOATS = ("float", "half")
+FLOATS = ("float", "half", "bfloat")
 VECTORS = {
     "uint4": ("uint", 4),
     "int2": ("int", 2),
     "float4": ("float", 4),
     "short3": ("short", 3),
     "half4": ("half", 4),
+    "half3": ("half", 3),
+    "bfloat2": ("bfloat", 2),
+    "char4": ("char", 4),
+    "long2": ("long", 2),
 }
 BITS = {"uint": 32, "int": 32, "ushort": 16, "short": 16, "uchar": 8, "char": 8, "ulong": 64, "long": 64}
 WORDS = 8  # of `o`, for each thread
@@ -160,7 +164,7 @@ class Expressions:
         if choice == 18 and self.floats:
             return make(cast, "whole(float(", e(r.choice(FLOATS)), ")))")
         if choice == 19:
-            v = r.choice(list(VECTORS) if self.floats else ["uint4", "int2", "short3"])
+            v = r.choice([name for name, (element, _) in VECTORS.items() if self.floats or element not in FLOATS])
             if VECTORS[v][0] == type_:
                 if r.random() < 0.5:
                     return make("(", e(v), ").", r.choice("xy"))
@@ -194,18 +198,18 @@ class Expressions:
         if choice < 4:
             return make("(", e(), r.choice((" + ", " - ", " * ", " / ")), e(), ")")
         if choice == 4:
-            return make(type_, "(", e(r.choice(("int", "uint", "short", "uchar", "float", "half"))), ")")
+            return make(type_, "(", e(r.choice(("int", "uint", "short", "uchar", "float", "half", "bfloat"))), ")")
         if choice == 5:
             return make(r.choice(("floor", "ceil", "trunc", "fabs", "-", "rint")), "(", e(), ")")
         if choice == 6:
-            return make("fma(", e(), ", ", e(), ", ", e(), ")") if type_ == "float" else make(e(), " - ", e())
+            return make("fma(", e(), ", ", e(), ", ", e(), ")") if type_ == "float" else make("(", e(), " - ", e(), ")")
         if choice == 7:
             return make(r.choice(("fmin", "fmax")), "(fabs(", e(), "), fabs(", e(), "))")
-        v = "float4" if type_ == "float" else "half4"
+        v, size = r.choice([(name, size) for name, (element, size) in VECTORS.items() if element == type_])
         return (
-            make(f"({v}(0) + ", e(v), ")[", e("uint"), " & 3u]")
+            make(f"({v}(0) + ", e(v), ")[", e("uint"), f" % {size}u]")
             if r.random() < 0.5
-            else make("(", e(v), ").", r.choice("xyzw"))
+            else make("(", e(v), ").", r.choice("xyzw"[:size]))
         )
 
     def vector(self, type_: str, depth: int) -> Expression:

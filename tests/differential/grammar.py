@@ -2,7 +2,7 @@
 
 Every thread writes to places of its own; what threads share goes through atomics whose order does not matter, or through
 threadgroup memory between barriers. Loops end, indices and divisors are in range, floats are compared without the sign of NaN.
-SIMD functions stand where "the active threads" means one thing: each loop with one in it ends with one for all its threads.
+Which threads are active together in a SIMD function is told by the source's structure (docs/vectors.md).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ PARAMETERS = """device uint* o [[buffer(0)]], device ushort* os [[buffer(1)]], d
     device const uchar* ac [[buffer(6)]], device const short* as [[buffer(7)]], device const long* al [[buffer(8)]],
     device const float* af [[buffer(9)]], device const half* ah [[buffer(10)]], device const uint4* av [[buffer(11)]],
     device const Record* rs [[buffer(12)]], constant Record& cr [[buffer(13)]], constant uint& n [[buffer(14)]],
+    device atomic_ulong* aw [[buffer(15)]],
     uint3 gid [[thread_position_in_grid]], uint3 gsz [[threads_per_grid]]"""
 OF_A_GROUP = """,
     uint3 lid3 [[thread_position_in_threadgroup]], uint lid [[thread_index_in_threadgroup]],
@@ -35,8 +36,8 @@ class Kernel(Expressions):
 
     def some_type(self) -> str:
         r = self.rng
-        kinds = ["uint"] * 5 + ["int"] * 3 + list(INTEGERS) + ["bool", "uint4", "int2", "short3"]
-        kinds += ["float", "float", "half", "float4", "half4"] if self.floats else []
+        kinds = ["uint"] * 5 + ["int"] * 3 + list(INTEGERS) + ["bool", "uint4", "int2", "short3", "char4", "long2"]
+        kinds += ["float", "float", "half", "bfloat", "float4", "half4", "half3", "bfloat2"] if self.floats else []
         return r.choice(kinds)
 
     def block(self, context: dict[str, Any], budget: int) -> Block:
@@ -120,12 +121,14 @@ class Kernel(Expressions):
             return self.loop(inner)
         if depth < 3 and roll < 0.45:
             return self.switch(masked)
-        if roll < 0.50 and context["loop"] and depth > 0:
-            words = ["break;"] + (["continue;"] if context["continues"] else [])
+        if roll < 0.51 and context["loop"] and depth > 0:
+            word = r.choice(("break;", "continue;"))
             if context["loop"] == "divergent":
-                return Statement(["if (", self.expression("bool"), ") ", r.choice(words)])
-            return Statement(["if (((", self.same(), ") & 7u) == 5u) ", r.choice(words)])
-        if roll < 0.53:
+                return self.leaving(masked, word)
+            return Statement(["if (((", self.same(), ") & 7u) == 5u) ", word])
+        if roll < 0.52 and context["switch"]:
+            return self.leaving(masked, "continue;" if context["switch"] == "divergent" else "break;")
+        if roll < 0.54:
             return Statement(
                 ["if (", self.expression("bool"), ") { o[own + 6u] = ", self.expression("uint"), "; return; }"]
             )
@@ -141,9 +144,15 @@ class Kernel(Expressions):
             return self.output()
         return self.declare() if r.random() < 0.4 else self.assign()
 
+    def leaving(self, context: dict[str, Any], word: str) -> Statement:
+        """Some threads leave, at once or after they have done something."""
+        if context["depth"] > 4 or self.rng.random() < 0.5:
+            return Statement(["if (", self.expression("bool"), ") ", word])
+        return Statement(["if (", self.expression("bool"), ") {", self.block(context, 2), word + " }"])
+
     def output(self) -> Statement:
         r = self.rng
-        choice = r.randrange(6)
+        choice = r.randrange(7)
         if choice == 0:
             return Statement(["os[i * 3u + ", str(r.randrange(3)), "u] = ", self.expression("ushort"), ";"])
         if choice == 1:
@@ -154,6 +163,11 @@ class Kernel(Expressions):
             )
         if choice == 3:
             return Statement(["at_or(at, ", self.expression("uint", 2), ", ", self.expression("uint", 2), ");"])
+        if choice == 4:
+            place, operation = r.choice(((0, "max"), (8, "min")))
+            start = f"atomic_{operation}_explicit(&aw[{place}u + ("
+            value = self.expression("ulong", 2)
+            return Statement([start, self.expression("uint", 2), " & 7u)], ", value, ", memory_order_relaxed);"])
         return Statement([f"o[own + {r.randrange(6)}u] = ", self.expression("uint"), ";"])
 
     def special(self) -> Statement:
@@ -163,9 +177,27 @@ class Kernel(Expressions):
         def e(t: str = "uint") -> Expression:
             return self.expression(t, 2)
 
-        choice = r.randrange(12)
+        choice = r.randrange(15)
         if choice == 11:
             return Statement([f"{name} += nested(a, ", e(), ", ", e(), ");"])
+        if choice == 12:
+            return Statement(
+                [
+                    f"{{ Pair p = changed(Pair{{{name}, ",
+                    e("short"),
+                    ", ",
+                    e("ulong"),
+                    "}, rs[",
+                    e(),
+                    f" & 63u]); {name} ^= p.x + bits(p.z); }}",
+                ]
+            )
+        if choice == 13:
+            return Statement([f"if (chosen && many_times > 2u) {name} += ", e(), "; else ", f"{name} ^= many_times;"])
+        if choice == 14:
+            return Statement(
+                [f"for (uint j = 0; j < many_times; ++j) {name} = {name} * 3u + a[(", e(), " + j) & 1023u];"]
+            )
         if choice == 0:
             distance = r.choice((1, 1, 2, 3))
             return Statement([f"if (i >= {distance}u) {name} += a[min(i, {SIZE - 1}u) - {distance}u];"])
@@ -246,7 +278,7 @@ class Kernel(Expressions):
 
     def switch(self, context: dict[str, Any]) -> Statement:
         r = self.rng
-        inside = {**context, "loop": None, "continues": False}
+        inside = {**context, "loop": None, "switch": context["loop"] or "none"}
         count = r.randint(2, 4)
         parts: list[str | Expression | Block] = ["switch (", self.expression("uint", 2), f" % {count + 1}u) {{\n"]
         for k in range(count):
@@ -257,24 +289,22 @@ class Kernel(Expressions):
 
     def loop(self, context: dict[str, Any]) -> Statement:
         r = self.rng
-        simd = context["simd"] and r.random() < 0.6
         same = r.random() < (0.6 if context["uniform"] else 0.3)
         barriers = same and context["uniform"]
         inside = {
             **context,
-            "simd": simd,
-            "continues": not simd,
+            "simd": context["simd"] and r.random() < 0.7,
             "uniform": barriers,
             "loop": "uniform" if barriers else "divergent",
+            "switch": None,
         }
         counter = self.new("k")
-        align = f" sum += simd_shuffle_xor(sum, ushort({r.choice((1, 2, 16))}));" if simd else ""
         limit = Expression("uint", ["(", self.expression("uint", 2), f") % {r.choice((3, 6))}u"])
         if same:
             limit = Expression("uint", ["((", self.same(), ") & 3u) + 1u"])
         bound = self.new("n")
         start = f"const uint {bound} = "
-        kind = r.randrange(4)
+        kind = r.randrange(5)
         self.scopes.append([(counter, "uint", False)])
         if same:
             self.uniform.append(counter)
@@ -282,8 +312,6 @@ class Kernel(Expressions):
         if same:
             self.uniform.remove(counter)
         self.scopes.pop()
-        if kind == 0 and simd:
-            kind = 1
         if kind == 0:
             return Statement(
                 [
@@ -294,14 +322,24 @@ class Kernel(Expressions):
                     "} }",
                 ]
             )
-        if kind == 1 and not (inside["continues"]):
+        if kind == 1:
             return Statement(
                 [
                     f"{{ {start}",
                     limit,
                     f"; uint {counter} = 0; do {{",
                     body,
-                    f"{align} }} while (++{counter} < {bound}); }}",
+                    f"}} while (++{counter} < {bound}); }}",
+                ]
+            )
+        if kind == 4:
+            return Statement(
+                [
+                    f"{{ {start}",
+                    limit,
+                    f"; for (uint {counter} = 0;;) {{ if (++{counter} > {bound}) break;",
+                    body,
+                    "} }",
                 ]
             )
         if kind == 2:
@@ -311,7 +349,7 @@ class Kernel(Expressions):
                     limit,
                     f"; for (uint {counter} = {bound}; {counter} > 0u; --{counter}) {{",
                     body,
-                    f"{align} }} }}",
+                    "} }",
                 ]
             )
         return Statement(
@@ -320,14 +358,14 @@ class Kernel(Expressions):
                 limit,
                 f"; for (uint {counter} = 0; {counter} < {bound}; ++{counter}) {{",
                 body,
-                f"{align} }} }}",
+                "} }",
             ]
         )
 
     def simd(self) -> Statement:
         r = self.rng
         kinds = ["uint", "uint", "int", "ushort", "short", "uchar", "char"]
-        type_ = r.choice(kinds + (["float", "half"] if self.floats else []))
+        type_ = r.choice(kinds + (["float", "half", "bfloat"] if self.floats else []))
         name = self.pick(type_, writable=True)
         if not name:
             type_, name = "uint", "sum"
@@ -340,7 +378,7 @@ class Kernel(Expressions):
 
         prefix = r.choice(("simd_", "simd_", "simd_", "quad_"))
         size = 32 if prefix == "simd_" else 4
-        choice = r.randrange(12)
+        choice = r.randrange(16)
         if choice == 0:
             return Statement([f"{name} = {prefix}shuffle(", e(), ", ", lane(size), ");"])
         if choice == 1:
@@ -352,6 +390,47 @@ class Kernel(Expressions):
                     e(),
                     f", ushort({r.choice((0, 1, 2, 3, 16, 31) if size == 32 else (0, 1, 2, 3))}));",
                 ]
+            )
+        if choice == 12:
+            return Statement(
+                [
+                    f"{name} = {prefix}shuffle_",
+                    r.choice(("up", "down", "xor", "rotate_up", "rotate_down")),
+                    "(",
+                    e(),
+                    ", ",
+                    lane(size),
+                    ");",
+                ]
+            )
+        if choice == 13:
+            modulo = f", ushort({r.choice((1, 2, 4, 8, 32) if size == 32 else (1, 2, 4))})" if r.random() < 0.5 else ""
+            return Statement(
+                [
+                    f"{name} = {prefix}shuffle_and_fill_",
+                    r.choice(("up", "down")),
+                    "(",
+                    e(),
+                    ", ",
+                    e(),
+                    ", ",
+                    lane(size),
+                    f"{modulo});",
+                ]
+            )
+        if choice == 14:
+            return Statement(
+                [
+                    f"{name} = {type_}({r.choice(('served', 'served', 'halved'))}(",
+                    self.expression("uint", 2),
+                    ", ",
+                    self.expression("uint", 2),
+                    "));",
+                ]
+            )
+        if choice == 15:
+            return Statement(
+                ["{ uint4 q = simd_shuffle(", self.expression("uint4", 2), ", ", lane(32), "); sum += bits(q); }"]
             )
         if choice == 2:
             return Statement(
@@ -372,16 +451,17 @@ class Kernel(Expressions):
             return Statement([f"if ({prefix}{vote}(", self.expression("bool", 2), f")) {name} += 1; "])
         if choice == 6:
             return Statement([f"sum ^= uint(ulong({prefix}ballot(", self.expression("bool", 2), ")));"])
-        if choice == 7:
+        if choice in (7, 11):
             return (
                 Statement([f"if ({prefix}is_first()) {name} += 2; "])
                 if r.random() < 0.5
                 else Statement([f"sum += uint(ulong({prefix}active_threads_mask()));"])
             )
         if type_ in FLOATS:
-            # Sums of floats round: only what is exact.
-            operation = r.choice(("sum", "min", "max", "prefix_inclusive_sum", "prefix_exclusive_sum"))
-            return Statement([f"{name} = {prefix}{operation}({type_}(", self.expression("uchar", 2), " & 15u));"])
+            # No zeros of both signs, nor NaN, whose order processors do not know.
+            operation = r.choice(("sum", "min", "max", "product", "prefix_inclusive_sum", "prefix_exclusive_sum"))
+            number = [f"{type_}(", self.expression("char", 2), " | 1) / ", f"{type_}({r.choice((1, 3, 7))})"]
+            return Statement([f"{name} = {prefix}{operation}(", *number, ");"])
         if choice < 10:
             return Statement(
                 [f"{name} = {prefix}", r.choice(("sum", "min", "max", "and", "or", "xor", "product")), "(", e(), ");"]
@@ -407,7 +487,25 @@ class Kernel(Expressions):
         r = self.rng
         name = self.pick("uint", writable=True) or "sum"
         barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);"
-        choice = r.randrange(6)
+        choice = r.randrange(7)
+        if choice == 6 and self.floats:
+            own = "tf + sid * 64u"
+            fill = "for (uint j = lane; j < 64u; j += lanes) tf[sid * 64u + j] = float(a[(j * 5u + "
+            product = "simdgroup_float8x8 p, q, r = simdgroup_float8x8(2.0f); "
+            product += f"simdgroup_load(p, {own}); simdgroup_load(q, {own}, 8, ulong2(0), true); "
+            product += r.choice(("simdgroup_multiply(r, p, q); ", "simdgroup_multiply_accumulate(r, p, q, r); "))
+            end = f"simdgroup_store(r, {own}); {barrier} {name} += bits(tf[(lid * 3u) & 63u]); {barrier}"
+            return Statement(
+                [
+                    "{ const uint lanes = min(32u, many - sid * 32u); ",
+                    fill,
+                    self.same(),
+                    f") & 1023u] & 255u); {barrier} ",
+                    product,
+                    end,
+                    " }",
+                ]
+            )
         if choice == 0:
             return Statement(
                 [
@@ -493,13 +591,15 @@ class Kernel(Expressions):
         if self.kind == "group":
             start += [
                 "threadgroup uint tg[1024]; threadgroup uchar tc[1024]; threadgroup atomic_uint ta[8];",
+                "threadgroup float tf[2048];",
                 "const uint many = tsz.x * tsz.y * tsz.z;",
                 "for (uint j = lid; j < 1024u; j += many) { tg[j] = j * 7u; tc[j] = uchar(j); }",
+                "for (uint j = lid; j < 2048u; j += many) tf[j] = 1.0f;",
                 "for (uint j = lid; j < 8u; j += many) atomic_store_explicit(&ta[j], j, memory_order_relaxed);",
                 "threadgroup_barrier(mem_flags::mem_threadgroup);",
             ]
         out = Block([Statement([line], fixed=True) for line in start])
-        context = {"depth": 0, "uniform": True, "simd": self.kind != "flat", "loop": None, "continues": False}
+        context = {"depth": 0, "uniform": True, "simd": self.kind != "flat", "loop": None, "switch": None}
         while self.left > 0:
             self.left -= 1
             out.statements.append(self.statement(context))

@@ -10,6 +10,8 @@ struct Record {
     uint4 v;
     ushort t[4];
 };
+constant uint many_times [[function_constant(0)]];
+constant bool chosen [[function_constant(1)]];
 struct Pair {
     uint x;
     short y;
@@ -19,6 +21,9 @@ inline uint bits(float f) {
     return isnan(f) ? 0x7fc00000u : as_type<uint>(f);
 }
 inline uint bits(half f) {
+    return bits(float(f));
+}
+inline uint bits(bfloat f) {
     return bits(float(f));
 }
 inline uint bits(uint u) {
@@ -62,6 +67,18 @@ inline uint bits(float4 v) {
 }
 inline uint bits(half4 v) {
     return bits(float4(v));
+}
+inline uint bits(half3 v) {
+    return bits(v.x) ^ bits(v.y) * 3u ^ bits(v.z) * 5u;
+}
+inline uint bits(bfloat2 v) {
+    return bits(v.x) ^ bits(v.y) * 3u;
+}
+inline uint bits(char4 v) {
+    return bits(v.x) ^ bits(v.y) * 3u ^ bits(v.z) * 5u ^ bits(v.w) * 7u;
+}
+inline uint bits(long2 v) {
+    return bits(v.x) ^ bits(v.y) * 3u;
 }
 inline uint whole(float f) {
     return f >= 0.0f && f < 4.0e9f ? uint(f) : f < 0.0f && f > -2.0e9f ? uint(int(f)) : 77u;
@@ -130,4 +147,44 @@ inline uint nested(device const uint* p, uint a, uint rounds) {
         sum ^= k;
     }
     return sum + 1u;
+}
+// Structs by value, and one early return.
+inline Pair changed(Pair p, Record r) {
+    if (r.d > 50)
+        return Pair{r.v.x, short(r.c + p.y), ulong(p.x)};
+    r.t[p.x & 3u] = ushort(p.z);
+    p.z += r.t[1] + r.t[p.x & 1u];
+    p.y = short(r.b);
+    return p;
+}
+// One group of lanes after the other.
+inline uint served(uint key, uint value) {
+    for (uint k = 0;; ++k) {
+        uint mine[2] = {key & 3u, value};
+        if (simd_broadcast_first(mine[0]) == (key & 3u)) {
+            value = simd_sum(mine[1]) + k;
+            break;
+        }
+        if (k > 7u)
+            return k;
+    }
+    return value ^ simd_max(value);
+}
+// Lanes that are done early, from inside of two loops.
+inline uint halved(uint a, uint b) {
+    uint sum = simd_prefix_exclusive_sum(a);
+    for (uint k = 0; k < 3u; ++k) {
+        if ((b >> k & 3u) == 2u)
+            continue;
+        uint step = (a >> k) & 3u;
+        while (step != 0u) {
+            if (((b + step) & 15u) == 7u)
+                return sum + simd_sum(step);
+            sum += simd_shuffle_xor(sum, ushort(step));
+            --step;
+        }
+        if (simd_any((b & 255u) == k))
+            break;
+    }
+    return sum + quad_sum(b);
 }

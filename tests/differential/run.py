@@ -27,7 +27,7 @@ from tree import Block, minimise
 SECONDS = 120.0  # for one source
 KERNELS = 25  # of one source
 WORKER = Path(__file__).parent / "worker.py"
-OUTPUTS = ("o", "os", "oc", "ov", "at")
+OUTPUTS = ("o", "os", "oc", "ov", "at", "aw")
 EXECUTORS = ("scalar", "vector")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import metalki as mk
 
 SIZE = 1024
-OUTPUTS = ("o", "os", "oc", "ov", "at")
+OUTPUTS = ("o", "os", "oc", "ov", "at", "aw")
 RECORD = np.dtype(
     {
         "names": ["a", "b", "c", "d", "f", "v", "t"],
@@ -58,9 +58,10 @@ def launch(kernel: mk.Kernel, given: list[Any], group: list[int], grid: list[int
         mk.zeros(total * 4, np.uint8),
         mk.zeros(total * 4, np.float32),
         mk.zeros(96, np.uint32),
+        mk.array(np.array([0] * 8 + [2**64 - 1] * 8, np.uint64)),
     ]
     record = given[-1].numpy()[3].tobytes()
-    kernel(*outputs, *given, record, 37, ndrange=tuple(grid), workgroupsize=tuple(group))
+    kernel(*outputs[:5], *given, record, 37, outputs[5], ndrange=tuple(grid), workgroupsize=tuple(group))
     mk.synchronize()
     return [output.numpy().view(f"u{output.dtype.itemsize}") for output in outputs]
 
@@ -76,7 +77,7 @@ def run(request: dict[str, Any], given: list[Any]) -> dict[str, str]:
         return dict.fromkeys(request["launches"], f"{type(error).__name__}: {error}")
     for name, launches in request["launches"].items():
         try:
-            kernel = library.kernel(name)
+            kernel = library.kernel(name, {0: int(name[1:]) % 5, 1: int(name[1:]) % 3 == 0})
             for number, (group, grid) in enumerate(launches):
                 for part, array in zip(OUTPUTS, launch(kernel, given, group, grid), strict=True):
                     arrays[f"{name}/{number}/{part}"] = array

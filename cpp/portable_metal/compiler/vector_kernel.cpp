@@ -16,6 +16,7 @@
 #include "cache/disk_cache.hpp"
 #include "codegen/host_target.hpp"
 #include "codegen/lane_accesses.hpp"
+#include "codegen/mask_values.hpp"
 #include "codegen/optimize.hpp"
 #include "codegen/recursion.hpp"
 #include "codegen/runtime_names.hpp"
@@ -112,6 +113,7 @@ llvm::Function& make_vector_entry(llvm::Function& scalar, const Geometry& geomet
     refuse_long_code(entry, 2 * longest_entry, 2 * longest_entry);
     optimize_vectors(module, machine);
     lower_lane_accesses(entry, machine);
+    keep_masks_as_numbers(entry, machine);
     refuse_long_code(entry, longest_entry, longest_block);
     return entry;
 }

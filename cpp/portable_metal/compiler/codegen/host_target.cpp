@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 
 #include "llvm/ADT/StringMap.h"
@@ -52,11 +53,17 @@ HostTarget detect() {
     return host;
 }
 
+std::optional<HostTarget> looked_at;
+
 } // namespace
 
 const HostTarget& host_target() {
     static const HostTarget host = detect();
-    return host;
+    return looked_at ? *looked_at : host;
+}
+
+void look_at_target(HostTarget target) {
+    looked_at = std::move(target);
 }
 
 std::unique_ptr<llvm::TargetMachine> make_target_machine() {

@@ -19,6 +19,10 @@ struct HostTarget {
 
 const HostTarget& host_target();
 
+// For looking at code for another machine: what is compiled from now on is for this target, and nothing of it may run. Before
+// anything is compiled; whoever calls makes LLVM's back end known.
+void look_at_target(HostTarget target);
+
 // Throws std::runtime_error when LLVM has no back end for this machine.
 std::unique_ptr<llvm::TargetMachine> make_target_machine();
 

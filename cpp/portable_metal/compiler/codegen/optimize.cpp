@@ -145,7 +145,7 @@ void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
     loops.addPass(llvm::LICMPass(llvm::LICMOptions()));
     late.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/true));
     late.addPass(llvm::InstCombinePass());
-    if (machine.getMCSubtargetInfo()->checkFeatures("+avx512f")) {
+    if (machine.getTargetTriple().isX86() && machine.getMCSubtargetInfo()->checkFeatures("+avx512f")) {
         late.addPass(CompressScatters());
     }
     add_final_cleanup(late);
