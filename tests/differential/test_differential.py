@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import expressions
 import grammar
 import pytest
 import run
+import structure
 import worker
 from tree import Block, Expression, Statement, minimise
 
@@ -168,3 +172,19 @@ def test_kernels_have_what_they_are_for() -> None:
 def test_inputs_have_the_size_that_kernels_count_on() -> None:
     sizes = [array.size for array in worker.inputs()]
     assert sizes == [expressions.SIZE] * 6 + [4 * expressions.SIZE, 64]
+
+
+@pytest.mark.parametrize("executor", run.EXECUTORS)
+def test_lanes_follow_the_structure_of_the_source(executor: str) -> None:
+    script = Path(__file__).parent / "structure.py"
+    environment = {**os.environ, "METALKI_EXECUTOR": executor, "METALKI_DEVICE": "cpu"}
+    done = subprocess.run(
+        [sys.executable, str(script), "--count", "75"], env=environment, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_answer_of_its_own_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, answer = structure.kernel(0)
+    monkeypatch.setattr(structure, "kernel", lambda seed: (text, answer + 1))
+    assert structure.differences(range(1)) == [0]
