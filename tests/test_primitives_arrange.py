@@ -129,6 +129,10 @@ def test_take() -> None:
         mk.take(a, mk.array([1.0]), axis=1)
     with pytest.raises(IndexError):
         mk.take(mk.zeros(0), [0])
+    with pytest.raises(IndexError, match="index 9 is out of bounds for axis 1 with size 9"):
+        mk.take(mk.zeros((2, 9, 0)), [0, 9], axis=1)
+    same(mk.take(mk.zeros((2, 9, 0)), [0, 8], axis=1), np.zeros((2, 2, 0), np.float32))
+    same(mk.take(mk.zeros((0, 3)), [7], axis=1), np.zeros((0, 1), np.float32))
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (33,), (100001,), (70, 81), (5, 6, 7)])

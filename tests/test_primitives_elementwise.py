@@ -266,6 +266,15 @@ def test_functions_of_all(name: str, dtype: str) -> None:
     same(getattr(mk, name)(mk.array(x)), getattr(np, name)(x))
 
 
+def test_functions_of_bools_and_signs() -> None:
+    x = np.array([True, False])
+    for name in ("square", "round", "floor", "abs", "signbit", "isnan"):
+        same(getattr(mk, name)(mk.array(x)), getattr(np, name)(x))
+    for dtype in DTYPES[1:]:
+        y = values(dtype)
+        same(mk.signbit(mk.array(y)), np.signbit(y))
+
+
 def test_logic_minimum_clip_where() -> None:
     x, y = values("float32"), values("float32", seed=1)
     x[0, 0] = y[1, 1] = np.nan

@@ -246,6 +246,10 @@ def test_what_is_refused() -> None:
         mk.sum(x, axis=(0, 0))
     with pytest.raises(ValueError, match="zero-size array to reduction operation minimum which has no identity"):
         mk.min(mk.zeros((0, 3)))
+    same(mk.min(mk.zeros((0, 3)), axis=1), np.zeros(0, np.float32))
+    for shape, axis in (((0, 0, 7), 1), ((0, 3), (0, 1)), ((4, 0), 1)):
+        with pytest.raises(ValueError, match="zero-size array to reduction operation maximum which has no identity"):
+            mk.max(mk.zeros(shape), axis=axis)
     with pytest.raises(ValueError, match="attempt to get argmin of an empty sequence"):
         mk.argmin(mk.zeros(0))
     with pytest.raises(mk.ArgumentError, match="init"):

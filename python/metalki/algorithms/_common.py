@@ -254,8 +254,8 @@ def chunk_of(device: _core.Device) -> int:
     return 32768 if device.kind == "cpu" else 8192
 
 
-# Chunks for every core, so that all of them end at about the same time.
-_CHUNKS_PER_CORE = 4
+# Chunks for every core, so that all of them end at about the same time, and what one has at most.
+_CHUNKS_PER_CORE, _LARGEST_CHUNK = 4, 2**22
 
 
 def exact_chunks(device: _core.Device, length: int) -> int:
@@ -264,7 +264,8 @@ def exact_chunks(device: _core.Device, length: int) -> int:
     chunks = ceil_div(length, chunk_of(device))
     if device.kind == "cpu":
         cores = device.multiprocessor_count
-        chunks = min(chunks, 1 if cores == 1 else cores * _CHUNKS_PER_CORE)
+        wanted = 1 if cores == 1 else cores * _CHUNKS_PER_CORE
+        chunks = min(chunks, max(wanted, ceil_div(length, _LARGEST_CHUNK)))
     return chunks
 
 

@@ -397,5 +397,5 @@ def isfinite(x: Any, /) -> Array:
 
 
 def signbit(x: Any, /) -> Array:
-    """Whether the sign bit is set, as bool; floats only."""
+    """Whether the sign bit is set, as bool; whether they are negative, for integers."""
     return o.unary("signbit", x)

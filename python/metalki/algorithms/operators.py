@@ -374,11 +374,15 @@ def unary(name: str, x: Any) -> Array:
             f"ufunc '{name}' not supported for the input types, and the inputs could not be safely coerced to any "
             "supported types according to the casting rule ''safe''"
         )
+    if kind == c.BOOL:
+        result = _OF_BOOLS.get(name, result)
     t = c.msl(kind, name)
     expr = found.format(t=t, u="ulong" if kind.itemsize == 8 else "uint")
     return _launch(expr, [value], shape, kind, result or kind, None)
 
 
+# What numpy has no loop of bools for.
+_OF_BOOLS: dict[str, DType] = {"square": np.dtype(np.int8), "round": c.FLOAT16}
 _UNARY: dict[str, tuple[dict[str, str], DType | None]] = {
     "abs": ({"b": "x", "u": "x", "i": "({t})(x < 0 ? ({u})0 - ({u})x : ({u})x)", "f": "fabs(x)"}, None),
     "negative": ({"i": "({t})(({u})0 - ({u})x)", "u": "({t})(({u})0 - ({u})x)", "f": "-x"}, None),
@@ -401,7 +405,7 @@ _UNARY: dict[str, tuple[dict[str, str], DType | None]] = {
     "isnan": ({"b": "false", "i": "false", "u": "false", "f": "x != x"}, c.BOOL),
     "isinf": ({"b": "false", "i": "false", "u": "false", "f": "fabs((float)x) == INFINITY"}, c.BOOL),
     "isfinite": ({"b": "true", "i": "true", "u": "true", "f": "fabs((float)x) < INFINITY"}, c.BOOL),
-    "signbit": ({"f": "signbit((float)x)"}, c.BOOL),
+    "signbit": ({"b": "false", "i": "x < 0", "u": "false", "f": "signbit((float)x)"}, c.BOOL),
 }
 
 

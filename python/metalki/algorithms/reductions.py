@@ -466,10 +466,11 @@ def _checked_operator(op: Any, init: Any, what: str) -> None:
             raise ArgumentError(f"{what}: the operator {op!r} needs its neutral element as init=")
 
 
-def _empty(op: str, shape: tuple[int, ...], dtype: DType, init: Any, like: Array | None) -> Array:
+def _empty(op: str, shape: tuple[int, ...], dtype: DType, init: Any, like: Array | None, nothing: bool) -> Array:
+    """The result, of `shape`, for arrays without elements; `nothing` tells that an axis which is reduced has none."""
     if init is None:
-        if op in ("min", "max") and 0 in shape:
-            return c.result_like(shape, dtype, like)  # nothing to reduce, and no result either
+        if op in ("min", "max") and not nothing:
+            return c.result_like(shape, dtype, like)  # something to reduce for each of no results
         if op in ("min", "max"):
             raise ArgumentError(f"zero-size array to reduction operation {_NAMES[op]} which has no identity")
         init = identity(op, dtype if dtype.kind != "b" else c.UINT32)
@@ -567,7 +568,8 @@ def _reduce(
         if fixed is None:
             first = broadcast(expr, **named).dtype
             fixed = _element_types(op, first)
-        return _shaped(_empty(op, kept, fixed[1], init, like), shape, axes, keepdims)
+        nothing = 0 in [shape[i] for i in axes]
+        return _shaped(_empty(op, kept, fixed[1], init, like, nothing), shape, axes, keepdims)
     neutral = init if op not in OPERATORS else None
     if neutral is not None:
         kind = fixed[1] if fixed else c.FLOAT32

@@ -131,6 +131,10 @@ def _take(value: Array, index: Array, at: int, shape: tuple[int, ...], count: in
     if out.size == 0:
         if index.size and size == 0 and inner and outer:
             raise IndexError("cannot do a non-empty take from an empty axes.")
+        if index.size and size and outer and not along:
+            # Parts without elements; their indices count as in numpy.
+            row = _array.zeros((1,) * at + (size,), np.uint8, device=value.device)
+            _take(row, index, at, index.shape, index.size, False)
         return out
     if size == 0:
         raise IndexError("cannot do a non-empty take from an empty axes.")
