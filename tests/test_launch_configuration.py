@@ -48,6 +48,9 @@ def test_little_work_is_not_cut_up() -> None:
     for n in (1, 2, 31, 32, 33):
         assert KI.launch_configuration(kernel, n) == ((1,), (n,))
     assert KI.launch_configuration(kernel, (4, 4, 2)) == ((1, 1, 1), (4, 4, 2))
+    for source in (PLAIN, SHARING):
+        for shape in ((100,), (127,), (3, 5, 7)):
+            assert KI.launch_configuration(mk.Kernel(source), shape)[1] == shape
 
 
 @pytest.mark.parametrize("shape", [(3, 4099), (33, 4001), (127, 63, 31), (20, 20, 20)])
