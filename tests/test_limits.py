@@ -241,6 +241,33 @@ mk.synchronize()""",
 
 
 @pytest.mark.stops_kernels
+def test_ctrl_c_right_away_stops_a_kernel_that_has_always_been_short() -> None:
+    text = f"""
+import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import numpy as np
+import metalki as mk
+spin = mk.Kernel({SPIN!r})
+go = mk.ones(1, np.uint32)
+for _ in range(20):
+    spin(go, ndrange=1)  # ends at once: the waiting thread runs it by itself from now on
+    mk.synchronize()
+for _ in range(5):
+    go.numpy()[0] = 0
+    spin(go, ndrange=1)
+    threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        mk.synchronize()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    go.numpy()[0] = 1
+    spin(go, ndrange=1)
+    mk.synchronize()
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("interrupted\n" * 5, 0), done.stderr
+
+
 @pytest.mark.parametrize("name", INTERRUPTED)
 def test_ctrl_c_stops_a_kernel_that_never_ends(name: str) -> None:
     launch = "spin(go, ndrange=1)\n" if name in ("synchronize", "device_synchronize", "numpy") else ""

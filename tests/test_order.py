@@ -253,3 +253,9 @@ def test_priority(level: str) -> None:
     KI.priority(B, level)
     with pytest.raises(mk.ArgumentError, match="priority"):
         KI.priority(B, level.upper())
+
+
+@pytest.mark.parametrize("function", [None, 3, "x"])
+def test_what_is_called_on_completion_is_a_function(function: Any) -> None:
+    with pytest.raises(mk.ArgumentError, match="a function is expected"):
+        mk.on_complete(function)

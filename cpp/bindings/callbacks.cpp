@@ -75,7 +75,7 @@ void close_callbacks() {
 } // namespace
 
 void bind_callbacks(nb::module_& m) {
-    m.def("on_complete", &on_complete, nb::arg("queue"), nb::arg("function"));
+    m.def("on_complete", &on_complete, nb::arg("queue"), nb::arg("function").none());
     m.def("next_callbacks", &next_callbacks);
     m.def("close_callbacks", &close_callbacks);
 }

@@ -34,30 +34,24 @@ void on_interrupt(int signal, siginfo_t* info, void* machine) {
         previous_action.sa_handler(signal);
 }
 
-// In front of Python's handler, which goes on to be called, only while a wait does not come back.
-class InterruptHandler {
-public:
-    InterruptHandler() {
-        if (sigaction(SIGINT, nullptr, &previous_action) != 0 || previous_action.sa_handler == SIG_DFL ||
-            previous_action.sa_handler == SIG_IGN)
-            return;
-        interrupted.store(false);
-        struct sigaction ours = previous_action;
-        ours.sa_sigaction = &on_interrupt;
-        ours.sa_flags |= SA_SIGINFO;
-        installed_ = sigaction(SIGINT, &ours, nullptr) == 0;
-    }
-    ~InterruptHandler() {
-        struct sigaction present{};
-        if (installed_ && sigaction(SIGINT, nullptr, &present) == 0 && present.sa_sigaction == &on_interrupt)
-            sigaction(SIGINT, &previous_action, nullptr);
-    }
-    InterruptHandler(const InterruptHandler&) = delete;
-    InterruptHandler& operator=(const InterruptHandler&) = delete;
+// In front of Python's handler, which goes on to be called, while somebody watches.
+void install_handler() {
+    struct sigaction present{};
+    if (sigaction(SIGINT, nullptr, &present) != 0 || present.sa_handler == SIG_DFL || present.sa_handler == SIG_IGN ||
+        present.sa_sigaction == &on_interrupt)
+        return;
+    previous_action = present;
+    struct sigaction ours = present;
+    ours.sa_sigaction = &on_interrupt;
+    ours.sa_flags |= SA_SIGINFO;
+    sigaction(SIGINT, &ours, nullptr);
+}
 
-private:
-    bool installed_ = false;
-};
+void remove_handler() {
+    struct sigaction present{};
+    if (sigaction(SIGINT, nullptr, &present) == 0 && present.sa_sigaction == &on_interrupt)
+        sigaction(SIGINT, &previous_action, nullptr);
+}
 
 // Everything, as nobody knows here which queue the kernel belongs to.
 void stop_all() {
@@ -69,8 +63,8 @@ void stop_all() {
 }
 
 void watch_wait(std::uint64_t wait) {
-    const InterruptHandler handler;
-    while (waits.load(std::memory_order_relaxed) == wait) {
+    install_handler(); // other libraries may have replaced it
+    while (waits.load() == wait) {
         if (interrupted.exchange(false))
             stop_all();
         std::this_thread::sleep_for(quick_tick);
@@ -83,6 +77,7 @@ public:
 
     void wake() {
         const std::scoped_lock lock(mutex_);
+        install_handler();
         watching.store(true);
         wake_.notify_one();
     }
@@ -100,15 +95,25 @@ private:
             std::uint64_t before = 0;
             for (int idle = 0; idle < most_idle_ticks; ++idle) {
                 std::this_thread::sleep_for(tick);
-                const std::uint64_t now = waits.load(std::memory_order_relaxed);
+                const std::uint64_t now = waits.load();
                 if (now != before)
                     idle = 0;
                 else if (now % 2 == 1)
                     watch_wait(now);
                 before = now;
             }
-            watching.store(false);
+            stop_watching(before);
         }
+    }
+
+    // Not when a wait has begun that took the watch for granted.
+    void stop_watching(std::uint64_t last_seen) {
+        const std::scoped_lock lock(mutex_);
+        watching.store(false);
+        if (waits.load() == last_seen)
+            remove_handler();
+        else
+            watching.store(true);
     }
 
     std::mutex mutex_;
@@ -131,9 +136,10 @@ bool in_main_thread() {
     return PyThread_get_thread_ident() == main_thread;
 }
 
-// Only the main thread counts.
+// Only the main thread counts. In one order with `watching`: either the wait finds that nobody watches, or the watcher finds
+// the wait.
 void count_wait() {
-    waits.store(waits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    waits.store(waits.load(std::memory_order_relaxed) + 1);
 }
 
 #endif
@@ -142,11 +148,16 @@ void count_wait() {
 
 #ifndef _WIN32
 
+bool is_interrupted() {
+    interrupted.store(false);
+    return PyErr_CheckSignals() != 0;
+}
+
 InterruptibleWait::InterruptibleWait() : marks_(in_main_thread()) {
     if (!marks_)
         return;
     count_wait();
-    if (!watching.load(std::memory_order_relaxed))
+    if (!watching.load())
         watch();
 }
 
@@ -156,6 +167,10 @@ InterruptibleWait::~InterruptibleWait() {
 }
 
 #else
+
+bool is_interrupted() {
+    return PyErr_CheckSignals() != 0;
+}
 
 InterruptibleWait::InterruptibleWait() = default;
 InterruptibleWait::~InterruptibleWait() = default;

@@ -102,6 +102,10 @@ void wait(const Device& device);
 void deliver_messages(const Queue& queue);
 void deliver_messages(const Device& device);
 
+// Whether a handler of a signal has raised, which then is Python's current exception. A signal that comes later is seen by the
+// next InterruptibleWait.
+bool is_interrupted();
+
 // Marks that the calling thread waits; made with the GIL. Should a kernel run on it meanwhile, Ctrl-C stops that.
 class InterruptibleWait {
 public:

@@ -29,6 +29,14 @@ template <class Waitable> void stop(const Waitable& waitable) {
     }
 }
 
+template <class Waitable> void stop_when_interrupted(const Waitable& waitable) {
+    if (!is_interrupted())
+        return;
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
+        stop(waitable);
+    throw nb::python_error();
+}
+
 // The error of the device is raised, whatever becomes of the messages.
 template <class Waitable> void deliver_beside_error(const Waitable& waitable) {
     try {
@@ -51,8 +59,8 @@ template <class Waitable> void wait_for(const Waitable& waitable) {
         deliver_messages(waitable);
         return release_done_objects();
     }
-    for (;;) {
-        bool done;
+    for (bool done = false; !done;) {
+        stop_when_interrupted(waitable);
         try {
             const InterruptibleWait interruptible;
             GilRelease release;
@@ -65,13 +73,6 @@ template <class Waitable> void wait_for(const Waitable& waitable) {
             throw;
         }
         deliver_messages(waitable);
-        if (done)
-            break;
-        if (PyErr_CheckSignals() != 0) {
-            if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
-                stop(waitable);
-            throw nb::python_error();
-        }
     }
     release_done_objects();
 }
@@ -105,16 +106,10 @@ void wait(const Device& device) {
 
 void wait_for_room(const Queue& queue) {
     while (!queue.impl()->has_room()) {
-        {
-            const InterruptibleWait interruptible;
-            GilRelease release;
-            queue.impl()->wait_for_room(signal_interval);
-        }
-        if (PyErr_CheckSignals() != 0) {
-            if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
-                stop(queue);
-            throw nb::python_error();
-        }
+        stop_when_interrupted(queue);
+        const InterruptibleWait interruptible;
+        GilRelease release;
+        queue.impl()->wait_for_room(signal_interval);
     }
 }
 

@@ -167,10 +167,11 @@ std::optional<Fault> Executor::run(const Dispatch& dispatch) {
     Worker::Clock::time_point time = dispatch.time ? *dispatch.time : Worker::Clock::now();
     worker->work(job, concurrency(), time, std::ref(between_claims));
     state_->pool.give_back(std::move(worker));
-    if (offered) {
+    if (offered)
         state_->pool.withdraw(job);
+    // A worker that leaves a kernel, or finds the job stopped, has not looked.
+    if (offered || job.must_stop())
         time = Worker::Clock::now();
-    }
     if (dispatch.time)
         *dispatch.time = time;
     if (spent > 0)
