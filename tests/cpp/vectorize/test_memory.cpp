@@ -72,6 +72,20 @@ TEST_CASE("places close together are read as a whole, others are gathered") {
     CHECK(vector_code(sums_at(every_row), rows()).find("call <32 x i32> @llvm.masked.gather") != std::string::npos);
 }
 
+TEST_CASE("a place between those of the lanes is not as aligned as they are") {
+    std::string code = vector_code(R"(
+  %at = zext i32 %lane to i64
+  %place = getelementptr [2 x double], ptr %in, i64 %at
+  %v = load double, ptr %place, align 16
+  %mine = getelementptr double, ptr %out, i64 %at
+  store double %v, ptr %mine, align 8
+  ret void
+)",
+                                   rows());
+    CHECK(count(code, "load <32 x double>") == 2);
+    CHECK(count(code, "align 16") == 1);
+}
+
 TEST_CASE("what is read is what each thread reads by itself") {
     for (std::string_view lines : {row_of_eight, backwards, neighbours, every_row}) {
         for (std::uint32_t distance : {0u, 1u, 8u, 13u, 100u}) {

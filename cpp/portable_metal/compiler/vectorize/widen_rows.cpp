@@ -58,8 +58,9 @@ std::optional<Widener::Rows> Widener::read_rows(const llvm::Value* pointer, llvm
         std::int64_t from_start = lowest[i] - shape.offsets[shape.partition.first_lane(i)] + start;
         loads.push_back(builder_.CreateAlignedLoad(type, offset_address(starts[i], from_start), align));
         if (rows.width != rows.length) {
-            from_start += (length - rows.width) * size;
-            loads.push_back(builder_.CreateAlignedLoad(type, offset_address(starts[i], from_start), align));
+            std::int64_t on = (length - rows.width) * size; // from the first lane's place, which is as aligned as any lane's
+            llvm::Align common = llvm::commonAlignment(align, static_cast<std::uint64_t>(on));
+            loads.push_back(builder_.CreateAlignedLoad(type, offset_address(starts[i], from_start + on), common));
         }
     }
     cut_into_blocks(rows, loads);
