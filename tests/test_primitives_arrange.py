@@ -110,6 +110,20 @@ def test_fill_a_part_and_private_storage() -> None:
         mk.fill(mk.zeros(2), "x")
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float16", "float32", "int64", "bfloat16"])
+def test_zeros_into_parts(dtype: str) -> None:
+    x = mk.full(41, 1, dtype)
+    for value in (0, 1, False, np.float32(0), -0.0, 0.0):
+        mk.fill(x, 1)
+        mk.broadcast("v", v=value, out=x[3:24])
+        wanted = np.ones(41)
+        wanted[3:24] = value
+        found = x.numpy().astype(np.float64)
+        assert np.array_equal(found, wanted)
+        assert np.signbit(found[3]) == (np.signbit(value) and dtype not in ("bool", "uint8", "int16", "int64"))
+    assert mk.fill(mk.zeros((0, 3)), 0).shape == (0, 3)
+
+
 def test_take() -> None:
     x = numbers((4, 5, 3))
     a, index = mk.array(x), np.array([[0, 3], [-1, 0]])

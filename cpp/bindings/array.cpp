@@ -193,6 +193,12 @@ void copy_on_device(const ArrayData& destination, const ArrayData& source, nb::h
     copy(destination.buffer, source.buffer, q);
 }
 
+void fill_bytes(const ArrayData& destination, std::uint8_t value, nb::handle queue) {
+    const Queue q = queue_of(queue, destination.buffer.device());
+    GilRelease release;
+    fill(destination.buffer, value, q);
+}
+
 } // namespace
 
 void bind_array(nb::module_& m) {
@@ -239,6 +245,7 @@ void bind_array(nb::module_& m) {
     m.def("copy_from_host", &copy_from_host, nb::arg("destination"), nb::arg("source"), nb::arg("queue").none());
     m.def("copy_to_host", &copy_to_host, nb::arg("destination"), nb::arg("source"), nb::arg("queue").none());
     m.def("copy_on_device", &copy_on_device, nb::arg("destination"), nb::arg("source"), nb::arg("queue").none());
+    m.def("fill_bytes", &fill_bytes, nb::arg("destination"), nb::arg("value"), nb::arg("queue").none());
 }
 
 } // namespace metalki::python

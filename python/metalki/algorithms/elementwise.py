@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -79,7 +80,7 @@ def broadcast(expr: str, *arrays: Any, out: Array | None = None, dtype: Any = No
     signature = _signature(expr, arrays, named, out, dtype)
     if signature is not None:
         known = _known.get(signature)
-        if known is not None:
+        if known is not None and (known.plan is not None or _is_zero((*arrays, *named.values())[0])):
             return _again(known, (*arrays, *named.values()), out)
     values = _named(expr, arrays, named)
     if not values:
@@ -103,14 +104,16 @@ def broadcast(expr: str, *arrays: Any, out: Array | None = None, dtype: Any = No
 class Known(NamedTuple):
     """An element-wise operation whose plan is found by the types and shapes of its inputs alone."""
 
-    plan: Plan
+    plan: Plan | None  # None for a number that goes into all elements, as long as it was zero
     kinds: tuple[np.dtype[Any] | None, ...]  # of the numbers among the inputs; None for arrays
     shape: tuple[int, ...]
     first: int  # the first array among the inputs
+    is_number: bool  # the result is the only input, a number
 
 
 _known: dict[Any, Known] = {}
 _NUMBERS = (int, float, bool)
+_NUMPY_NUMBERS = frozenset(np.dtype(t).type for t in "bBhHiIlLqQef")
 
 
 def _signature(expr: Any, arrays: tuple[Any, ...], named: dict[str, Any], out: Any, dtype: Any) -> Any:
@@ -121,7 +124,7 @@ def _signature(expr: Any, arrays: tuple[Any, ...], named: dict[str, Any], out: A
         if type(value) is Array:
             is_array = True
             parts.append((value.dtype, value.shape, value.device))
-        elif type(value) in _NUMBERS:
+        elif type(value) in _NUMBERS or type(value) in _NUMPY_NUMBERS:
             parts.append(type(value))
         else:
             return None
@@ -138,20 +141,24 @@ def remember(signature: Any, request: Request, out: Array | None = None) -> None
     if 0 in request.shape:
         return
     inputs = request.inputs
-    plan = c._cache.get(_key(request, request.device(out)))
-    if plan is not None:
+    plan, is_number = c._cache.get(_key(request, request.device(out))), _is_number(request)
+    if plan is not None or is_number:
         if len(_known) >= c._MOST_CACHED:
             _known.clear()
         kinds = tuple(o.dtype if o.strides is None else None for o in inputs)
         first = next((i for i, o in enumerate(inputs) if o.strides is not None), -1)  # -1: only `out` is an array
-        _known[signature] = Known(plan, kinds, request.shape, first)
+        _known[signature] = Known(plan, kinds, request.shape, first, is_number)
 
 
 def _again(known: Known, values: tuple[Any, ...], out: Array | None) -> Array:
     arguments: list[Any] = [
         v if kind is None else c.check_scalar(v, kind, "broadcast") for v, kind in zip(values, known.kinds, strict=True)
     ]
+    if known.is_number and out is not None and _is_zero(arguments[0]):
+        _core.fill_bytes(out, 0, None)
+        return out
     plan = known.plan
+    assert plan is not None
     if out is None:
         like = values[known.first]
         out = _array.empty(known.shape, plan.result, like.storage, device=like.device)
@@ -161,6 +168,17 @@ def _again(known: Known, values: tuple[Any, ...], out: Array | None) -> Array:
         arguments.append(plan.parameter)
     _launch(plan, [out, *arguments])
     return out
+
+
+def _is_number(request: Request) -> bool:
+    """Whether every element of the result is the number that is the only input."""
+    inputs = request.inputs
+    return len(inputs) == 1 and inputs[0].strides is None and request.expr == inputs[0].name and not request.prelude
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether all bytes of a number are zero."""
+    return bool(value == 0) and math.copysign(1.0, value) > 0
 
 
 def _shares(out: Array, value: Array) -> bool:
@@ -225,6 +243,10 @@ def run(request: Request, out: Array | None = None) -> Array:
     if out is not None and any(_overlaps(out, o, request.out_strides) for o in request.inputs):
         apart = run(request._replace(dtype=request.dtype or out.dtype, out_strides=None, out_offset=0))
         return run(_moved(apart, out.dtype, request.out_strides, request.out_offset), out)
+    if out is not None and request.out_strides is None and _is_number(request) and _is_zero(request.inputs[0].value):
+        if out.size:
+            _core.fill_bytes(out, 0, None)  # quicker than a kernel: memory need not be read to be written
+        return out
     device = request.device(out)
     key = _key(request, device)
     plan = c._cache.get(key)
