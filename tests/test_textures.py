@@ -285,3 +285,101 @@ def test_threads_with_textures_of_their_own() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_mip_levels() -> None:
+    t = mk.Texture(image(8, 4), "r32float", mip_levels=4)
+    assert (t.mip_levels, t.level_shape(1), t.level_shape(3)) == (4, (4, 2), (1, 1))
+    for level in range(1, 4):
+        t.copy_from(np.full(t.level_shape(level), 100.0 * level, np.float32), level)
+    np.testing.assert_array_equal(t.numpy(), image(8, 4))
+    np.testing.assert_array_equal(t.numpy(2), np.full((2, 1), 200, np.float32))
+    out = mk.zeros(8, np.float32)
+    body = """
+        constexpr sampler blend(mip_filter::linear), nearest(mip_filter::nearest), low(mip_filter::nearest, lod_clamp(0, 1));
+        float2 c(0.5f);
+        o[0] = t.get_num_mip_levels() * 100 + t.get_width(1) * 10 + t.get_height(9);
+        o[1] = t.read(uint2(1, 3), 1).x;
+        o[2] = t.sample(s, c, level(1.5f)).x;
+        o[3] = t.sample(blend, c, level(2.5f)).x;
+        o[4] = t.sample(nearest, c, bias(1), min_lod_clamp(2)).x;
+        o[5] = t.sample(nearest, c, gradient2d(float2(1, 0), float2(0, 0.5f))).x;
+        o[6] = t.sample(low, c, level(3)).x;
+        o[7] = t.read(uint2(0), 9).x;
+    """
+    kernel("device float* o, texture2d<float> t, sampler s", body)(out, t, mk.Sampler(mip_filter="linear"), ndrange=1)
+    assert out.numpy().tolist() == [421, 100, 150, 250, 200, 200, 100, 0]
+    write = "t.write(float4(7), p, 2);"
+    kernel("texture2d<float, access::write> t", write)(t, ndrange=(1, 2))
+    np.testing.assert_array_equal(t.numpy(2), np.full((2, 1), 7, np.float32))
+    np.testing.assert_array_equal(t.numpy(1), np.full((4, 2), 100, np.float32))
+
+
+@pytest.mark.parametrize("level", [4, -1, 1.0, True, None])
+def test_levels_that_there_are_not(level: Any) -> None:
+    t = mk.Texture(image(8, 4), "r32float", mip_levels=4)
+    with pytest.raises(mk.ArgumentError, match="level is 0 to 3"):
+        t.numpy(level)
+    with pytest.raises(mk.ArgumentError, match="level is 0 to 3"):
+        t.copy_from(image(8, 4), level)
+
+
+@pytest.mark.parametrize("levels", [0, -1, 5, 2**40, 1.0, True])
+def test_numbers_of_levels_that_no_texture_has(levels: Any) -> None:
+    with pytest.raises(mk.ArgumentError, match="mip_levels"):
+        mk.Texture(image(8, 4), "r32float", mip_levels=levels)
+
+
+def test_atomic_functions() -> None:
+    t = mk.Texture((4, 4), "r32uint")
+    old = mk.zeros(64, np.uint32)
+    body = """
+        old[p.x] = t.atomic_fetch_add(uint2(1, 2), uint4(1)).x;
+        t.atomic_fetch_max(ushort2(0, 0), uint4(p.x));
+        t.atomic_fetch_or(uint2(3, 3), uint4(1u << (p.x & 7)));
+        t.atomic_fetch_add(uint2(4, 0), uint4(1)); // outside
+        uint4 known = t.atomic_load(uint2(2, 2));
+        while (!t.atomic_compare_exchange_weak(uint2(2, 2), &known, known + 2)) { }
+        if (p.x == 0) { t.atomic_store(uint4(9), uint2(3, 0)); t.atomic_exchange(uint2(0, 3), uint4(5)); }
+    """
+    kernel("device uint* old, texture2d<uint, access::read_write> t", body)(old, t, ndrange=64, workgroupsize=32)
+    expected = np.zeros((4, 4), np.uint32)
+    expected[2, 1], expected[0, 0], expected[3, 3], expected[2, 2], expected[0, 3], expected[3, 0] = (
+        64,
+        63,
+        255,
+        128,
+        9,
+        5,
+    )
+    np.testing.assert_array_equal(t.numpy(), expected)
+    assert sorted(old.numpy()) == list(range(64))
+    volume = mk.Texture(np.full((2, 3, 4), 7, np.int32), "r32sint")
+    kernel("texture3d<int, access::read_write> t", "t.atomic_fetch_min(uint3(3, 2, 1), int4(-5));")(volume, ndrange=1)
+    assert volume.numpy()[1, 2, 3] == -5
+    assert np.count_nonzero(volume.numpy() == 7) == 23
+
+
+def test_cubes_in_arrays_gather_and_compare() -> None:
+    faces = np.zeros((2, 6, 2, 2), np.float32)
+    faces += 100 * np.arange(2).reshape(2, 1, 1, 1) + 10 * np.arange(6).reshape(1, 6, 1, 1) + np.arange(4).reshape(2, 2)
+    cubes = mk.Texture(faces, "r32float", type="cube_array")
+    out = mk.zeros(12, np.float32)
+    body = """
+        constexpr sampler s(compare_func::less);
+        float3 d(0, 0, -1);
+        o[0] = t.sample(s, d, 1).x;
+        o[1] = t.read(uint2(1, 0), 4, 1).x;
+        float4 g = t.gather(s, d, 1);
+        o[2] = g.x; o[3] = g.y; o[4] = g.z; o[5] = g.w;
+        o[6] = t.get_array_size();
+        o[7] = z.sample_compare(s, d, 1, 152.5f);
+        o[8] = z.read(uint2(0, 1), 5, 0);
+        o[9] = z.gather_compare(s, d, 1, 151.5f).x;
+        o[10] = t.sparse_sample(s, d, 1).resident();
+        o[11] = z.sparse_read(uint2(0, 1), 5, 1).value();
+    """
+    parameters = "device float* o, texturecube_array<float> t, depthcube_array<float> z"
+    depth = mk.Texture(faces, "depth32float", type="cube_array")
+    kernel(parameters, body)(out, cubes, depth, ndrange=1)
+    np.testing.assert_array_equal(out.numpy(), [153, 141, 152, 153, 151, 150, 2, 1, 52, 1, 1, 152])

@@ -360,10 +360,10 @@ def finish_messages(seconds: float) -> None:
 
 class TextureBase:
     def __init__(self, device: Device, format: str, type: int, *arguments: Any) -> None:
-        """`arguments` are width, height, depth, layers, access and label."""
+        """`arguments` are width, height, depth, layers, mip levels, access and label."""
 
-    def _read(self, destination: npt.NDArray[Any]) -> None: ...
-    def _write(self, source: npt.NDArray[Any]) -> None: ...
+    def _read(self, destination: npt.NDArray[Any], level: int) -> None: ...
+    def _write(self, source: npt.NDArray[Any], level: int) -> None: ...
     @property
     def width(self) -> int:
         """Texels along x."""
@@ -381,19 +381,23 @@ class TextureBase:
         """Layers of an array, else 1."""
 
     @property
+    def mip_levels(self) -> int:
+        """Levels, each half as large as the one before."""
+
+    @property
     def pixel_format(self) -> str:
         """MTLPixelFormat's name, in lower case."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all texels."""
+        """Bytes of the first level."""
 
     @property
     def device(self) -> Device:
         """Where the memory is."""
 
 class SamplerBase:
-    def __init__(self, device: Device, filter: int, address: int, normalized: bool) -> None: ...
+    def __init__(self, device: Device, filter: int, mip_filter: int, address: int, normalized: bool) -> None: ...
     @property
     def device(self) -> Device:
         """The device it was made for."""

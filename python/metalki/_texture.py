@@ -26,6 +26,7 @@ _TYPES = {
 _BY_AXES = {1: "1d", 2: "2d", 3: "3d"}
 _USAGES = {"read": 0, "sample": 0, "write": 1, "read_write": 2}
 _FILTERS = {"nearest": 0, "linear": 1}
+_MIP_FILTERS = {"none": 0, "nearest": 1, "linear": 2}
 _ADDRESSES = {
     "clamp_to_edge": 0,
     "mirror_clamp_to_edge": 1,
@@ -47,7 +48,8 @@ class Texture(_core.TextureBase):
 
     `pixel_format` is MTLPixelFormat's name in lower case: "rgba8unorm", "r32float". The dtype of the array is that of the
     format's memory: uint8 for "rgba8unorm", float16 for "rgba16float", uint32 for packed formats such as "rgb10a2unorm".
-    `usage` is what kernels may do: "read", "write", "read_write" or "sample" (which is reading).
+    `usage` is what kernels may do: "read", "write", "read_write" or "sample" (which is reading). `mip_levels` says how many
+    levels there are, each half as large as the one before; the array fills the first one, `copy_from` the others.
 
     Raises ArgumentError for an array that does not fit the format, sizes that Metal does not have and unknown names, and
     OutOfMemoryError.
@@ -60,6 +62,7 @@ class Texture(_core.TextureBase):
         usage: str = "read_write",
         *,
         type: str | None = None,
+        mip_levels: int = 1,
         label: str = "",
         device: Any = None,
     ) -> None:
@@ -86,6 +89,12 @@ class Texture(_core.TextureBase):
         sizes = dict(zip(letters, axes, strict=True))
         if sizes.get("f", 6) != 6:
             raise ArgumentError(f"Texture: a cube has 6 faces, {sizes['f']} were given")
+        if (
+            isinstance(mip_levels, bool)
+            or not isinstance(mip_levels, (int, np.integer))
+            or not 1 <= mip_levels <= 2**31
+        ):
+            raise ArgumentError(f"Texture: mip_levels is a number from 1, {mip_levels!r} was given")
         if not isinstance(label, str):
             raise ArgumentError(f"Texture: label is a str, {label!r} was given")
         chosen = _device.device() if device is None else _device.find_device(device)
@@ -94,11 +103,13 @@ class Texture(_core.TextureBase):
             pixel_format,
             number,
             *(_size(sizes.get(letter, 1)) for letter in "whdl"),
+            int(mip_levels),
             access,
             label,
         )
         self._type, self._usage = name, usage
-        self._shape = (*axes, channels) if channels > 1 else tuple(axes)
+        self._axes, self._channels = axes, (channels,) if channels > 1 else ()
+        self._shape = (*axes, *self._channels)
         self._dtype: np.dtype[Any] = dtype
         if host is not None:
             self.copy_from(host)
@@ -123,19 +134,33 @@ class Texture(_core.TextureBase):
         """The dtype of `numpy()`: the format's elements in memory."""
         return self._dtype
 
-    def numpy(self) -> np.ndarray:
-        """A copy of the texels. Waits for the device first, and raises what it reported."""
-        result = np.empty(self._shape, self._dtype)
-        self._read(result.reshape(-1).view(np.uint8))
+    def level_shape(self, level: int) -> tuple[int, ...]:
+        """The shape of `numpy(level)`: width, height and depth halve from level to level. Raises ArgumentError for others."""
+        if isinstance(level, bool) or not isinstance(level, (int, np.integer)) or not 0 <= level < self.mip_levels:
+            raise ArgumentError(f"Texture: level is 0 to {self.mip_levels - 1}, {level!r} was given")
+        letters = _TYPES[self._type][1]
+        halved = (
+            max(n >> int(level), 1) if letter in "whd" else n for letter, n in zip(letters, self._axes, strict=True)
+        )
+        return (*halved, *self._channels)
+
+    def numpy(self, level: int = 0) -> np.ndarray:
+        """A copy of the texels of a level. Waits for the device first, and raises what it reported."""
+        result = np.empty(self.level_shape(level), self._dtype)
+        self._read(result.reshape(-1).view(np.uint8), int(level))
         return result
 
-    def copy_from(self, source: Any) -> None:
-        """Replaces all texels by those of an array of the same shape and dtype. Waits for the device first."""
+    def copy_from(self, source: Any, level: int = 0) -> None:
+        """Replaces all texels of a level by those of an array of its shape and dtype. Waits for the device first.
+
+        Raises ArgumentError for another shape or dtype and for a level that there is not.
+        """
+        shape = self.level_shape(level)
         host = _array.host_array(source, "Texture.copy_from")
         _check_dtype(host, self._dtype, self.pixel_format, "Texture.copy_from")
-        if host.shape != self._shape and host.shape != (*self._shape, 1):
-            raise ArgumentError(f"Texture.copy_from: shape {self._shape} is expected, shape {host.shape} was given")
-        self._write(np.ascontiguousarray(host).reshape(-1).view(np.uint8))
+        if host.shape != shape and host.shape != (*shape, 1):
+            raise ArgumentError(f"Texture.copy_from: shape {shape} is expected, shape {host.shape} was given")
+        self._write(np.ascontiguousarray(host).reshape(-1).view(np.uint8), int(level))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
@@ -157,7 +182,8 @@ class Sampler(_core.SamplerBase):
 
     `filter` is "nearest" or "linear"; `address`, what lies beyond the edge, is "clamp_to_edge", "mirror_clamp_to_edge",
     "repeat", "mirrored_repeat", "clamp_to_zero" or "clamp_to_border" (transparent black). With `normalized` coordinates go
-    from 0 to 1, else they count pixels, which needs an address that does not repeat. Raises ArgumentError for anything else.
+    from 0 to 1, else they count pixels, which needs an address that does not repeat. `mip_filter` is "none" (only the first
+    level), "nearest" or "linear". Raises ArgumentError for anything else.
     """
 
     def __init__(
@@ -166,16 +192,18 @@ class Sampler(_core.SamplerBase):
         address: str = "clamp_to_edge",
         normalized: bool = True,
         *,
+        mip_filter: str = "none",
         device: Any = None,
     ) -> None:
         if hasattr(self, "_filter"):
             raise ArgumentError("Sampler: this one is made already")
         chosen_filter = _choice(_FILTERS, filter, "Sampler", "filter")
         chosen_address = _choice(_ADDRESSES, address, "Sampler", "address")
+        chosen_mip = _choice(_MIP_FILTERS, mip_filter, "Sampler", "mip_filter")
         if not isinstance(normalized, (bool, np.bool_)):
             raise ArgumentError(f"Sampler: normalized is True or False, {normalized!r} was given")
         chosen = _device.device() if device is None else _device.find_device(device)
-        super().__init__(chosen, chosen_filter, chosen_address, bool(normalized))
+        super().__init__(chosen, chosen_filter, chosen_mip, chosen_address, bool(normalized))
         self._filter, self._address = filter, address
 
     @property

@@ -19,6 +19,7 @@
 #include "codegen/function_constants.hpp"
 #include "codegen/function_pointers.hpp"
 #include "codegen/host_target.hpp"
+#include "codegen/initialisers.hpp"
 #include "codegen/kernel_module.hpp"
 #include "codegen/loader.hpp"
 #include "codegen/meeting_points.hpp"
@@ -238,6 +239,7 @@ Specialization ParsedLibrary::optimized(KernelModule code, std::size_t kernel, b
     llvm::Module& module = *out.kernel.module;
     keep_only(module, roots_of(kernel, by_thread, !by_thread));
     apply_function_constants(module, parsed_.constants, parsed_.constant_symbols, constants);
+    evaluate_initialisers(module);
     if (!unset_constants(module, parsed_.constants, parsed_.constant_symbols).empty()) {
         auto trial = llvm::CloneModule(module); // what optimisation may leave out does not need a value
         inline_and_fold(*trial);
@@ -249,6 +251,7 @@ Specialization ParsedLibrary::optimized(KernelModule code, std::size_t kernel, b
     define_behaviour(module, next == Next::gpu ? Alignment::of_elements_if_wide : Alignment::of_elements);
     protect_precise_functions(module);
     resolve_function_pointers(module);
+    call_initialisers(module, *module.getFunction(roots_of(kernel, by_thread, !by_thread).front()));
     out.threadgroup_memory = place_threadgroup_variables(module);
     module.setTargetTriple(machine.getTargetTriple().str());
     const std::string entry = by_thread ? thread_entry_name(kernel) : threadgroup_entry_name(kernel);

@@ -46,6 +46,7 @@ std::vector<std::string> arguments_for(const Options& options, Purpose purpose) 
         "-std=c++17",
         "-fdeclspec",
         "-faddress-space-map-mangling=no",
+        "-fclang-abi-compat=15", // packed structures pack members of class types, as on Apple's systems
         "-fconvergent-functions",
         "-fno-threadsafe-statics",
         "-fno-rtti",

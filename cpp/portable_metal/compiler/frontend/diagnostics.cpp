@@ -143,8 +143,9 @@ void drop_repeated_names(std::string& message) {
 bool explains_candidate(const std::string& message) {
     bool says_why = message.find("not viable: ") != std::string::npos || message.find("ignored: ") != std::string::npos;
     bool about_copies = message.find("(the implicit ") != std::string::npos;
-    return message.starts_with("candidate") && says_why && !about_copies && message.find("__") == std::string::npos &&
-           message.find("requirement '") == std::string::npos && message.find("'constant void *'") == std::string::npos &&
+    return message.starts_with("candidate") && says_why && !message.ends_with("ignored: ") && !about_copies &&
+           message.find("__") == std::string::npos && message.find("requirement '") == std::string::npos &&
+           message.find("'constant void *'") == std::string::npos &&
            message.find("could not match 'vec<") == std::string::npos &&
            message.find("could not match 'packed_vec") == std::string::npos && message.find(", N>") == std::string::npos &&
            message.find("substitution failure") == std::string::npos && message.find("metal::") == std::string::npos;
@@ -160,6 +161,9 @@ std::string in_msl_terms(std::string message) {
         {"'annotate' attribute", "this attribute"},
         {"automatic variable qualified with an address space", "a variable of a function cannot be in this address space: it "
                                                                "is the thread's own, or declared 'threadgroup' or 'constant'"},
+        {"use of undeclared '__g'", "only vectors have components"},
+        {"use of undeclared '__l'", "only vectors have components"},
+        {"no matching member function for call to '__apply'", "an argument of 'sampler' is no option of samplers"},
         {"metal::__swizzle<", "__swizzle<"},
         {"__attribute__((opencl_global_device)) ", "device "},
         {"const __attribute__((opencl_global_host)) ", "constant "},
@@ -182,6 +186,7 @@ std::string in_msl_terms(std::string message) {
         {"3 aka 3", "3"},
         {"4 aka 4", "4"},
         {"candidate function template not viable", "candidate function not viable"},
+        {"because std::initializer_list was not found; include <initializer_list>", "in braces: Metal has no type for it"},
         {"unsigned long long", "ulong"},
         {"generic address space", "address space 'thread'"},
         {"variable length array declaration cannot have 'static' storage duration",

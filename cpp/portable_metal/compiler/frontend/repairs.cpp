@@ -59,16 +59,18 @@ void RepairCollector::note_literals(const clang::Diagnostic& info) {
     }
 }
 
-// "candidate function not viable: no known conversion from 'const char[4]' to 'const __global_host char *' for 2nd argument"
-void RepairCollector::note_literal_argument(const clang::Diagnostic& info) {
+// "candidate function not viable: no known conversion from '_Float16' to '__bf16' for 1st argument", or from 'const char[4]' to
+// 'const __global_host char *' for 2nd argument"
+void RepairCollector::note_argument(const clang::Diagnostic& info) {
     llvm::SmallString<256> text = text_of(info);
-    if (refused_call_ == 0 || !is_literal_for_constant(text)) {
+    const bool literal = is_literal_for_constant(text);
+    if (refused_call_ == 0 || (!literal && !between_half_and_bfloat(info))) {
         return;
     }
     llvm::StringRef number = text.str().rsplit(" for ").second;
     unsigned position = 0;
     if (!number.consumeInteger(10, position)) {
-        repairs_.constant_text_arguments.emplace(refused_call_, position);
+        (literal ? repairs_.constant_text_arguments : repairs_.widened_arguments).emplace(refused_call_, position);
     }
 }
 
@@ -94,10 +96,15 @@ void RepairCollector::HandleDiagnostic(clang::DiagnosticsEngine::Level level, co
         break;
     case clang::diag::err_ovl_no_viable_function_in_call:
     case clang::diag::err_ovl_no_viable_member_function_in_call:
+    case clang::diag::err_ovl_no_viable_function_in_init:
+    case clang::diag::err_ovl_no_viable_conversion_in_cast:
         refused_call_ = info.getLocation().getRawEncoding();
         break;
+    case clang::diag::err_ovl_ambiguous_call:
+        repairs_.ambiguous_calls.insert(info.getLocation().getRawEncoding());
+        break;
     case clang::diag::note_ovl_candidate_bad_conv:
-        note_literal_argument(info);
+        note_argument(info);
         break;
     case clang::diag::err_no_member:
     case clang::diag::err_no_member_suggest:

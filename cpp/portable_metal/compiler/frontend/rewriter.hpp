@@ -113,8 +113,9 @@ private:
     std::vector<Token> access(StringRef function, const std::vector<int>& components, SourceLocation at) const;
     void make_component_constant(std::size_t i);
     void make_texts_constant(std::size_t begin, std::size_t end);
-    void make_argument_constant(std::size_t i, unsigned number);
-    void copy_arguments(std::size_t i);
+    std::pair<std::size_t, std::size_t> argument(std::size_t i, unsigned number) const;
+    void wrap_arguments(std::size_t i, StringRef helper);
+    void wrap(std::size_t begin, std::size_t end, StringRef helper);
     bool hoists_attribute(std::size_t i) const;
     std::size_t after_dimensions(std::size_t i) const;
     std::size_t rewrite_keyword(std::size_t i);

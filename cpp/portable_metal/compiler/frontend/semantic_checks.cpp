@@ -60,6 +60,10 @@ public:
     bool VisitVarDecl(clang::VarDecl* variable) {
         check_storage(variable);
         check_pointers(*variable, variable->getTypeSourceInfo());
+        if (variable->hasLocalStorage() && !llvm::isa<clang::ParmVarDecl>(variable) && is_atomic(variable->getType())) {
+            report(variable->getLocation(), "atomic variable '%0' must be in device or threadgroup memory")
+                << variable->getNameAsString();
+        }
         if (variable->getType()->isVariableArrayType()) {
             report(variable->getLocation(),
                    "the length of array '%0' is not a constant: variable length arrays are not supported "
@@ -170,13 +174,30 @@ public:
         if (cast->getCastKind() == clang::CK_AddressSpaceConversion && cast->getType()->isPointerType()) {
             clang::LangAS from = cast->getSubExpr()->getType()->getPointeeType().getAddressSpace();
             clang::LangAS to = cast->getType()->getPointeeType().getAddressSpace();
-            if (from != clang::LangAS::Default && to != from) {
+            if (to != from && (from != clang::LangAS::Default || is_address_of_local(*cast->getSubExpr()))) {
                 report(cast->getBeginLoc(), "cannot cast a pointer to %0 memory to a pointer to %1 memory: the address space "
                                             "of a pointer cannot change")
                     << space_name(from) << space_name(to);
             }
         }
         return true;
+    }
+
+    // Any other pointer to `thread` may come from a member function, whose object can be anywhere.
+    static bool is_address_of_local(const clang::Expr& pointer) {
+        const clang::Expr* inner = pointer.IgnoreParenCasts();
+        const auto* address = llvm::dyn_cast<clang::UnaryOperator>(inner);
+        inner = address && address->getOpcode() == clang::UO_AddrOf ? address->getSubExpr()->IgnoreParens() : inner;
+        const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(inner);
+        const auto* variable = name ? llvm::dyn_cast<clang::VarDecl>(name->getDecl()) : nullptr;
+        bool itself = address || (variable && variable->getType()->isArrayType());
+        return variable && itself && variable->hasLocalStorage() && !variable->getType()->isReferenceType();
+    }
+
+    static bool is_atomic(clang::QualType type) {
+        const clang::CXXRecordDecl* record = type->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
+        return record && record->getIdentifier() && record->getName() == "atomic" && record->getDeclContext()->isNamespace() &&
+               llvm::cast<clang::NamespaceDecl>(record->getDeclContext())->getName() == "metal";
     }
 
     bool VisitFieldDecl(clang::FieldDecl* field) {
@@ -236,6 +257,9 @@ public:
 
     // float3(1, 2): a list in braces may be short, a constructor call may not.
     bool VisitCXXConstructExpr(clang::CXXConstructExpr* call) {
+        if (current_) {
+            calls_[current_->getCanonicalDecl()].emplace(call->getConstructor()->getCanonicalDecl(), call->getBeginLoc());
+        }
         const auto* record = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(call->getConstructor()->getParent());
         if (!record || record->getName() != "vec" || record->getTemplateArgs().size() != 2 || call->isListInitialization()) {
             return true;

@@ -284,14 +284,18 @@ void Rewriter::apply(const Repairs& repairs) {
     known_members_ = repairs.members;
     known_swizzles_ = repairs.swizzles;
     bool any = !repairs.constant_components.empty() || !repairs.calls_by_value.empty() || !repairs.constant_texts.empty() ||
-               !repairs.constant_text_arguments.empty();
+               !repairs.constant_text_arguments.empty() || !repairs.widened_arguments.empty() ||
+               !repairs.ambiguous_calls.empty();
     for (std::size_t i = 0; any && i < in_.size(); ++i) {
         unsigned at = in_[i].getLocation().getRawEncoding();
         if (repairs.constant_components.count(at)) {
             make_component_constant(i);
         }
         if (repairs.calls_by_value.count(at)) {
-            copy_arguments(i);
+            wrap_arguments(i, "__value");
+        }
+        if (repairs.ambiguous_calls.count(at)) {
+            wrap_arguments(i, "__keep_space");
         }
         if (auto found = repairs.constant_texts.find(at); found != repairs.constant_texts.end()) {
             std::size_t end = i;
@@ -302,7 +306,13 @@ void Rewriter::apply(const Repairs& repairs) {
         }
         for (auto call = repairs.constant_text_arguments.lower_bound({at, 0});
              call != repairs.constant_text_arguments.end() && call->first == at; ++call) {
-            make_argument_constant(i, call->second);
+            auto [begin, end] = argument(i, call->second);
+            make_texts_constant(begin, end);
+        }
+        for (auto call = repairs.widened_arguments.lower_bound({at, 0});
+             call != repairs.widened_arguments.end() && call->first == at; ++call) {
+            auto [begin, end] = argument(i, call->second);
+            wrap(begin, end, "__widen");
         }
     }
 }
@@ -322,27 +332,28 @@ void Rewriter::make_texts_constant(std::size_t begin, std::size_t end) {
     }
 }
 
-// `i` begins a call; its arguments count from 1.
-void Rewriter::make_argument_constant(std::size_t i, unsigned number) {
+// `i` begins a call; its arguments count from 1. First token and the one behind, which are the same when there is none.
+std::pair<std::size_t, std::size_t> Rewriter::argument(std::size_t i, unsigned number) const {
     constexpr std::size_t longest_name = 32;
     std::size_t open = i;
-    while (open < i + longest_name && !is(open, tok::l_paren)) {
+    while (open < i + longest_name && open < in_.size() && !in_[open].isOneOf(tok::l_paren, tok::l_brace, tok::semi)) {
         ++open;
     }
-    if (!is(open, tok::l_paren) || partner_[open] == none) {
-        return;
+    if (open >= in_.size() || !in_[open].isOneOf(tok::l_paren, tok::l_brace) || partner_[open] == none) {
+        return {0, 0};
     }
     std::size_t begin = open + 1;
     for (std::size_t k = begin; k <= partner_[open]; ++k) {
         if (k == partner_[open] || in_[k].is(tok::comma)) {
             if (--number == 0) {
-                return make_texts_constant(begin, k);
+                return {begin, k};
             }
             begin = k + 1;
         } else if (in_[k].isOneOf(tok::l_paren, tok::l_square, tok::l_brace) && partner_[k] != none) {
             k = partner_[k];
         }
     }
+    return {0, 0};
 }
 
 // `i` starts an expression; its last single component becomes a call that Clang can evaluate.
@@ -368,26 +379,29 @@ void Rewriter::make_component_constant(std::size_t i) {
 }
 
 // `i` names the function of a call.
-void Rewriter::copy_arguments(std::size_t i) {
+void Rewriter::wrap_arguments(std::size_t i, StringRef helper) {
     std::size_t open = is(i + 1, tok::less) ? skip_angles(i + 1) : i + 1;
     if (!is(open, tok::l_paren) || partner_[open] == none || partner_[open] == open + 1) {
         return;
     }
-    auto begin = [&](std::size_t k) {
-        SourceLocation at = in_[k].getLocation();
-        insert_before(k, {word("__value", at), punctuation(tok::l_paren, at)});
-    };
-    auto end = [&](std::size_t k) { insert_before(k, {punctuation(tok::r_paren, in_[k].getLocation())}); };
-    begin(open + 1);
-    for (std::size_t k = open + 1; k < partner_[open]; ++k) {
-        if (in_[k].isOneOf(tok::l_paren, tok::l_square, tok::l_brace) && partner_[k] != none) {
+    std::size_t begin = open + 1;
+    for (std::size_t k = begin; k <= partner_[open]; ++k) {
+        if (k == partner_[open] || in_[k].is(tok::comma)) {
+            wrap(begin, k, helper);
+            begin = k + 1;
+        } else if (in_[k].isOneOf(tok::l_paren, tok::l_square, tok::l_brace) && partner_[k] != none) {
             k = partner_[k];
-        } else if (in_[k].is(tok::comma)) {
-            end(k);
-            begin(k + 1);
         }
     }
-    end(partner_[open]);
+}
+
+// A list in braces is no expression.
+void Rewriter::wrap(std::size_t begin, std::size_t end, StringRef helper) {
+    if (begin < end && !in_[begin].is(tok::l_brace)) {
+        SourceLocation at = in_[begin].getLocation();
+        insert_before(begin, {word(helper, at), punctuation(tok::l_paren, at)});
+        insert_before(end, {punctuation(tok::r_paren, in_[end].getLocation())});
+    }
 }
 
 std::vector<Token> Rewriter::run() {

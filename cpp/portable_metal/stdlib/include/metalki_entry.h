@@ -38,6 +38,13 @@ template <class T> struct __space_of<__attribute__((opencl_local)) T> {
 template <class T> struct __space_of<T &> : __space_of<T> {};
 template <class T> struct __space_of<T &&> : __space_of<T> {};
 
+// __keep_space makes an object in a named space const, so that it binds to no reference to thread memory.
+template <class T> struct __const_in_space { typedef T &&type; };
+template <class T> struct __const_in_space<T &> { typedef conditional_t<__space_of<T>::named, const T, T> &type; };
+template <class T> inline __attribute__((always_inline)) constexpr typename __const_in_space<T>::type __keep_space(T &&v) {
+    return static_cast<typename __const_in_space<T>::type>(v);
+}
+
 // __value copies an argument out of its address space for a template that deduces the type of a thread reference.
 // __in_*: `this` and what a member function returns, for member functions of objects in that space.
 #define __MSL_SPACE(name, AS)                                                                                     \
@@ -194,7 +201,7 @@ struct __lane_place {
 
 // The compiler inserts their plain names: a qualified one, whose parts all lie in one place of the source, would not survive when
 // Clang reads ahead.
-using metal::__load; using metal::__widen; using metal::__value; using metal::__text;
+using metal::__load; using metal::__widen; using metal::__value; using metal::__keep_space; using metal::__text;
 using metal::__in_device; using metal::__in_constant; using metal::__in_threadgroup;
 using metal::__in_device_reference; using metal::__in_constant_reference; using metal::__in_threadgroup_reference;
 

@@ -2,6 +2,7 @@
 #pragma clang system_header
 // Sums are kept in float, so that half vectors lose no accuracy on the way.
 template <class T, int N> __fi float __dot(vec<T, N> a, vec<T, N> b) {
+    static_assert(__floating<T>, "geometric functions take vectors of float, half or bfloat");
     float sum = (float)a[0] * (float)b[0];
     for (int i = 1; i < N; i++) sum += (float)a[i] * (float)b[i];
     return sum;

@@ -17,7 +17,7 @@ __fi void discard_fragment() {}
 __fi uint get_num_samples() { return 1; }
 __fi float2 get_sample_position(uint) { return float2(0.5f); }
 
-// Multisampled textures and cube depth textures.
+// Multisampled textures.
 #define __MSL_MULTISAMPLED(name, value, ...)                                                                    \
     template <class T, access A = access::read> struct name : __texture<T, A, __shape::plain> {                 \
         uint get_height(uint lod = 0) const { return __mip_size(this->__d->height, lod); }                      \
@@ -31,19 +31,6 @@ __MSL_MULTISAMPLED(texture2d_ms_array, __vec4<T>, , uint)
 __MSL_MULTISAMPLED(depth2d_ms, T)
 __MSL_MULTISAMPLED(depth2d_ms_array, T, , uint)
 #undef __MSL_MULTISAMPLED
-#define __MSL_CUBE(name, value, component, ...)                                                                 \
-    template <class T, access A = access::sample> struct name : __texture<T, A, __shape::cube_array> {          \
-        uint get_height(uint lod = 0) const { return __mip_size(this->__d->height, lod); }                      \
-        uint get_array_size() const { return this->__d->array_length; }                                         \
-        template <class I, class... L> value read(vec<I, 2> at, uint face __VA_ARGS__, L...) const { return value(this->__read(at.x, at.y, face, 0)component); } \
-        template <class... O> value sample(sampler, float3 __VA_ARGS__, O...) const { return value(0.0f); }     \
-        template <class... O> value sample_compare(sampler, float3 __VA_ARGS__, float, O...) const { return value(0.0f); } \
-        template <class... O> vec<T, 4> gather(sampler, float3 __VA_ARGS__, O...) const { return vec<T, 4>(0.0f); } \
-    };
-__MSL_CUBE(texturecube_array, __vec4<T>, , , uint)
-__MSL_CUBE(depthcube, T, .x)
-__MSL_CUBE(depthcube_array, T, .x, , uint)
-#undef __MSL_CUBE
 
 // Stage inputs.
 enum class interpolation { perspective, no_perspective };

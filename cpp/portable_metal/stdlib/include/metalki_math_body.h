@@ -1,5 +1,5 @@
-// Definitions of the floating-point functions: metal_math includes them twice, in namespace metal and in metal::precise, whose
-// functions the compiler keeps free of the program's fast-math flags.
+// Definitions of the floating-point functions: metal_math includes them three times, in namespace metal, in metal::fast
+// and in metal::precise.
 #pragma clang system_header
 
 

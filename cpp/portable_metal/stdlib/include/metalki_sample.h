@@ -62,7 +62,7 @@ struct __sample_options {
     __fi void operator()(int3 v) { offset = v; }
     __fi void operator()(gradient2d g) { __footprint(float3(g.__dx, 0.0f), float3(g.__dy, 0.0f)); }
     __fi void operator()(gradient3d g) { __footprint(g.__dx, g.__dy); }
-    __fi void operator()(gradientcube g) { __footprint(g.__dx, g.__dy); }
+    __fi void operator()(gradientcube g) { __footprint(g.__dx, g.__dy); } // `size` is that of a face as the direction sees it
     void __footprint(float3 dx, float3 dy) {
         const float3 s(size[0], size[1], size[2]);
         lod = 0.5f * __builtin_log2f(__builtin_fmaxf(__builtin_fmaxf(dot(dx * s, dx * s), dot(dy * s, dy * s)), 0x1p-60f));
@@ -163,9 +163,9 @@ inline vec<T, 4> __gather(__mip m, sampler s, float2 at, uint image, int2 offset
 }
 
 // A direction as face and coordinates upon it.
-__fi float3 __on_face(float3 d, uint &face) {
+__fi float3 __on_face(float3 d, uint &face, float &major) {
     const float3 m(__builtin_fabsf(d.x), __builtin_fabsf(d.y), __builtin_fabsf(d.z));
-    float u, v, major;
+    float u, v;
     if (m.x >= m.y && m.x >= m.z) {
         face = d.x < 0.0f ? 1 : 0, major = m.x, u = d.x < 0.0f ? d.z : -d.z, v = -d.y;
     } else if (m.y >= m.z) {
