@@ -9,7 +9,8 @@ namespace metalki::compiler {
 // branch is no longer so once branches have become selects.
 void evaluate_initialisers(llvm::Module& module);
 
-// What is left, such as sums of many terms, each thread computes before it enters the kernel; all of them store the same values.
+// What is left, such as sums of many terms, each thread computes before it enters the kernel; all of them store the same
+// values.
 void call_initialisers(llvm::Module& module, llvm::Function& entry);
 
 } // namespace metalki::compiler
