@@ -26,6 +26,13 @@ std::string sums_at(std::string_view lines) {
 constexpr std::string_view row_of_eight = "  %row = lshr i32 %lane, 2\n  %start = mul i32 %row, %n\n"
                                           "  %column = and i32 %lane, 3\n  %even = shl i32 %column, 1\n"
                                           "  %at = add i32 %start, %even\n";
+constexpr std::string_view row_of_a_tile = "  %row = lshr i32 %lane, 2\n  %start = mul i32 %row, 32\n"
+                                           "  %column = and i32 %lane, 3\n  %even = shl i32 %column, 1\n"
+                                           "  %at = add i32 %start, %even\n";
+constexpr std::string_view rows_of_three_hundred = "  %row = lshr i32 %lane, 4\n  %start = mul i32 %row, 300\n"
+                                                   "  %column = and i32 %lane, 15\n  %at = add i32 %start, %column\n";
+constexpr std::string_view uneven_rows = "  %row = lshr i32 %lane, 2\n  %start = mul i32 %row, 32\n"
+                                         "  %column = mul i32 %lane, %lane\n  %at = add i32 %start, %column\n";
 constexpr std::string_view backwards = "  %at = sub i32 31, %lane\n";
 constexpr std::string_view neighbours = "  %at = xor i32 %lane, 3\n";
 constexpr std::string_view every_row = "  %at = mul i32 %lane, %n\n";
@@ -66,10 +73,12 @@ TEST_CASE("numbers that differ only in bits the other side does not have compare
 }
 
 TEST_CASE("places close together are read as a whole, others are gathered") {
-    for (std::string_view lines : {row_of_eight, backwards, neighbours}) {
+    for (std::string_view lines : {row_of_eight, row_of_a_tile, rows_of_three_hundred, backwards, neighbours}) {
         CHECK(vector_code(sums_at(lines), rows()).find("call <32 x i32> @llvm.masked.gather") == std::string::npos);
     }
-    CHECK(vector_code(sums_at(every_row), rows()).find("call <32 x i32> @llvm.masked.gather") != std::string::npos);
+    for (std::string_view lines : {every_row, uneven_rows}) {
+        CHECK(vector_code(sums_at(lines), rows()).find("call <32 x i32> @llvm.masked.gather") != std::string::npos);
+    }
 }
 
 TEST_CASE("a place between those of the lanes is not as aligned as they are") {
@@ -87,7 +96,8 @@ TEST_CASE("a place between those of the lanes is not as aligned as they are") {
 }
 
 TEST_CASE("what is read is what each thread reads by itself") {
-    for (std::string_view lines : {row_of_eight, backwards, neighbours, every_row}) {
+    for (std::string_view lines :
+         {row_of_eight, row_of_a_tile, rows_of_three_hundred, uneven_rows, backwards, neighbours, every_row}) {
         for (std::uint32_t distance : {0u, 1u, 8u, 13u, 100u}) {
             Launch launch{.geometry = rows(), .number = distance};
             CAPTURE(lines);

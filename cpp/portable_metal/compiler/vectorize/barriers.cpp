@@ -26,6 +26,7 @@ namespace {
 
 constexpr unsigned max_simdgroups = 32;
 constexpr unsigned finished = 255;
+constexpr std::uint8_t odd_phase = 64; // tells the marks of two phases apart that follow each other: one array does for both
 
 using Slots = std::set<llvm::AllocaInst*>;
 
@@ -71,7 +72,7 @@ private:
     std::map<llvm::AllocaInst*, llvm::AllocaInst*> scratch_map_;
     llvm::BasicBlock* frame_ = nullptr;
     llvm::BasicBlock* dispatch_ = nullptr;
-    llvm::AllocaInst *standing_ = nullptr, *reached_ = nullptr, *pending_ = nullptr;
+    llvm::AllocaInst *standing_ = nullptr, *pending_ = nullptr, *phase_ = nullptr;
     llvm::AllocaInst* places_[3] = {};
     std::unique_ptr<GroupSize> size_;
 };
@@ -187,8 +188,8 @@ void BarrierCutter::make_frame() {
     };
     auto* byte = builder.getInt8Ty();
     standing_ = builder.CreateAlloca(llvm::FixedVectorType::get(byte, max_simdgroups));
-    reached_ = builder.CreateAlloca(llvm::FixedVectorType::get(byte, max_simdgroups));
     pending_ = builder.CreateAlloca(builder.getInt64Ty());
+    phase_ = builder.CreateAlloca(byte);
     for (llvm::AllocaInst*& table : places_) {
         table = array(builder.getInt32Ty());
     }
@@ -211,6 +212,7 @@ void BarrierCutter::make_frame() {
     size_ = std::make_unique<GroupSize>(builder, entry_->getArg(0));
     builder.CreateStore(llvm::Constant::getNullValue(standing_->getAllocatedType()), standing_);
     builder.CreateStore(builder.getInt64(1), pending_);
+    builder.CreateStore(builder.getInt8(0), phase_);
 
     // Where each SIMD-group lies.
     auto* fill = llvm::BasicBlock::Create(context_, "places", entry_);
@@ -237,11 +239,11 @@ void BarrierCutter::make_frame() {
 // Phase by phase: from one barrier to the next for all SIMD-groups.
 void BarrierCutter::emit_dispatch() {
     auto block = [&](const char* name) { return llvm::BasicBlock::Create(context_, name, entry_); };
-    llvm::BasicBlock *pick = block("pick"), *picked = block("picked"), *phase_end = block("phase.end"),
-                     *finish = block("finish");
+    llvm::BasicBlock *pick = block("pick"), *picked = block("picked"), *finish = block("finish");
     llvm::IRBuilder<> builder(dispatch_);
     llvm::Value* first = builder.CreateLoad(builder.getInt64Ty(), pending_);
     builder.CreateStore(builder.getInt64(0), pending_);
+    builder.CreateStore(builder.CreateXor(builder.CreateLoad(builder.getInt8Ty(), phase_), odd_phase), phase_);
     builder.CreateCondBr(builder.CreateICmpEQ(first, builder.getInt64(0)), finish, pick);
     builder.SetInsertPoint(pick);
     llvm::PHINode* todo = builder.CreatePHI(builder.getInt64Ty(), 2);
@@ -258,10 +260,7 @@ void BarrierCutter::emit_dispatch() {
         emit_region(i, entry, picked);
     }
     builder.SetInsertPoint(picked);
-    builder.CreateCondBr(builder.CreateICmpEQ(rest, builder.getInt64(0)), phase_end, pick);
-    builder.SetInsertPoint(phase_end);
-    builder.CreateStore(builder.CreateLoad(reached_->getAllocatedType(), reached_), standing_);
-    builder.CreateBr(dispatch_);
+    builder.CreateCondBr(builder.CreateICmpEQ(rest, builder.getInt64(0)), dispatch_, pick);
     builder.SetInsertPoint(finish);
     builder.CreateRetVoid();
 }
@@ -280,8 +279,9 @@ void BarrierCutter::emit_region(unsigned index, llvm::BasicBlock* entry, llvm::B
     } else {
         llvm::Value* at =
             builder.CreateGEP(builder.getInt8Ty(), standing_, builder.CreateZExt(simdgroup, builder.getInt64Ty()));
-        llvm::Value* here = builder.CreateICmpEQ(builder.CreateLoad(builder.getInt8Ty(), at),
-                                                 builder.getInt8(static_cast<std::uint8_t>(index)));
+        llvm::Value* arrived = builder.CreateXor(builder.CreateLoad(builder.getInt8Ty(), phase_), odd_phase);
+        llvm::Value* mark = builder.CreateOr(arrived, static_cast<std::uint8_t>(index));
+        llvm::Value* here = builder.CreateICmpEQ(builder.CreateLoad(builder.getInt8Ty(), at), mark);
         builder.CreateCondBr(here, inside, latch);
     }
     builder.SetInsertPoint(latch);
@@ -344,7 +344,9 @@ void BarrierCutter::emit_region(unsigned index, llvm::BasicBlock* entry, llvm::B
 void BarrierCutter::leave_region(llvm::Instruction* terminator, unsigned from, unsigned to, llvm::Value* simdgroup,
                                  llvm::BasicBlock* latch, llvm::ValueToValueMapTy& values) {
     llvm::IRBuilder<> builder(terminator);
+    llvm::Value* mark = builder.getInt8(static_cast<std::uint8_t>(to));
     if (to != finished) {
+        mark = builder.CreateOr(builder.CreateLoad(builder.getInt8Ty(), phase_), mark);
         for (llvm::AllocaInst* slot : live_in_[regions_[to].start]) {
             if (regions_[from].changed.count(slot)) {
                 llvm::Value* value = builder.CreateLoad(slot->getAllocatedType(), values[slot]);
@@ -354,8 +356,8 @@ void BarrierCutter::leave_region(llvm::Instruction* terminator, unsigned from, u
         llvm::Value* pending = builder.CreateLoad(builder.getInt64Ty(), pending_);
         builder.CreateStore(builder.CreateOr(pending, builder.getInt64(std::uint64_t{1} << to)), pending_);
     }
-    llvm::Value* at = builder.CreateGEP(builder.getInt8Ty(), reached_, builder.CreateZExt(simdgroup, builder.getInt64Ty()));
-    builder.CreateStore(builder.getInt8(static_cast<std::uint8_t>(to)), at);
+    llvm::Value* at = builder.CreateGEP(builder.getInt8Ty(), standing_, builder.CreateZExt(simdgroup, builder.getInt64Ty()));
+    builder.CreateStore(mark, at);
     builder.CreateBr(latch);
     terminator->eraseFromParent();
 }

@@ -18,6 +18,7 @@
 #include "codegen/analyses.hpp"
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
+#include "vectorize/prefetch.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
@@ -89,6 +90,7 @@ void prepare(llvm::Function& kernel, llvm::TargetMachine& machine) {
     loop_form.addPass(llvm::LoopSimplifyPass());
     loop_form.addPass(llvm::LCSSAPass());
     loop_form.run(kernel, functions);
+    prefetch_next_iterations(kernel);
 }
 
 } // namespace metalki::compiler::vectorize

@@ -8,6 +8,7 @@
 
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/GetElementPtrTypeIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Operator.h"
 #include "llvm/IR/PatternMatch.h"
 #include "llvm/Support/MathExtras.h"
@@ -145,7 +146,8 @@ Shape shape_of_bitwise(const Instruction& instruction, const Shape& a, const llv
 bool leads_to_addresses(const llvm::Value& value, std::set<const llvm::Value*>& seen) {
     for (const llvm::Use& use : value.uses()) {
         const llvm::User* user = use.getUser();
-        bool loads = llvm::isa<llvm::LoadInst>(user);
+        const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(user);
+        bool loads = llvm::isa<llvm::LoadInst>(user) || (call && call->getIntrinsicID() == llvm::Intrinsic::prefetch);
         bool stores = llvm::isa<llvm::StoreInst>(user) && use.getOperandNo() == llvm::StoreInst::getPointerOperandIndex();
         if (loads || stores) {
             continue;

@@ -129,6 +129,9 @@ void Widener::emit_call(const llvm::CallInst& call, Mask mask) {
     if (!call.getType()->isVoidTy() && divergence_.shape_of(&call).is_uniform()) {
         return define(call, clone_scalar(call, true));
     }
+    if (intrinsic && intrinsic->getIntrinsicID() == llvm::Intrinsic::prefetch) {
+        return emit_prefetch(call);
+    }
     bool power = intrinsic ? intrinsic->getIntrinsicID() == llvm::Intrinsic::pow : name == "powf";
     if (power && call.getType()->isFloatTy()) {
         return define(call, emit_power(vector(call.getArgOperand(0)), vector(call.getArgOperand(1))));

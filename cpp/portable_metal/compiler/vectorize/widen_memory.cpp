@@ -1,5 +1,6 @@
 // Loads and stores: scalar, broadcast, wide, in runs, gathered.
 #include <algorithm>
+#include <limits>
 
 #include "llvm/Analysis/VectorUtils.h"
 
@@ -13,7 +14,8 @@ std::int64_t bytes_of(llvm::Type* type, const llvm::DataLayout& layout) {
     return static_cast<std::int64_t>(layout.getTypeStoreSize(type).getFixedValue());
 }
 
-constexpr std::int64_t smallest_piece = 32; // bytes; smaller ones of one or two lanes cost more than a gather
+constexpr std::int64_t most_prefetched = 512; // bytes of a part
+constexpr std::int64_t smallest_piece = 32;   // bytes; smaller ones of one or two lanes cost more than a gather
 
 // Lanes in a row, from `first` on, are `step` apart.
 bool is_linear(const Shape& shape, unsigned first, unsigned length, std::int64_t step) {
@@ -195,6 +197,34 @@ llvm::Value* Widener::load_parts(const llvm::LoadInst& load, Mask mask) {
         out.push_back(builder_.CreateAlignedLoad(load.getType(), place, load.getAlign()));
     }
     return pack(out);
+}
+
+// The lines between the first and the last lane of each part, unless the lanes are too far apart. Masks do not matter.
+void Widener::emit_prefetch(const llvm::CallInst& call) {
+    const llvm::Value* pointer = call.getArgOperand(0);
+    Shape shape = divergence_.shape_of(pointer);
+    if (!shape.is_compact()) {
+        return;
+    }
+    std::vector<llvm::Value*> starts = parts(pointer, shape.partition);
+    for (unsigned i = 0; i < shape.partition.count; ++i) {
+        std::int64_t lowest = std::numeric_limits<std::int64_t>::max(), highest = std::numeric_limits<std::int64_t>::min();
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+            if (shape.partition.part[lane] == i) {
+                lowest = std::min(lowest, shape.offsets[lane]);
+                highest = std::max(highest, shape.offsets[lane]);
+            }
+        }
+        if (highest - lowest > most_prefetched) {
+            return;
+        }
+        std::int64_t from_start = lowest - shape.offsets[shape.partition.first_lane(i)];
+        for (; lowest <= highest; lowest += cache_line, from_start += cache_line) {
+            llvm::Instruction* wide = call.clone();
+            wide->setOperand(0, offset_address(starts[i], from_start));
+            builder_.Insert(wide);
+        }
+    }
 }
 
 // Memory for a load that does not count.

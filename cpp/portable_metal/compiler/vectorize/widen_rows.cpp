@@ -1,7 +1,7 @@
 // Lanes whose places lie close together, in any order: what is between the first and the last of a part is read as a whole.
 #include <algorithm>
 #include <bit>
-#include <limits>
+#include <numeric>
 
 #include "llvm/Analysis/VectorUtils.h"
 
@@ -14,6 +14,35 @@ namespace {
 constexpr std::int64_t most_elements = 2 * lanes;
 constexpr std::int64_t most_bytes = 256;
 constexpr unsigned block = 16;
+constexpr std::array<std::int64_t, 2> gaps{64, 16}; // bytes between lanes of a row, whichever makes few enough elements
+
+// Lanes with the same scalar part lie in one row as long as the next is no farther away than that. None: there are too many
+// rows.
+std::optional<Partition> near_lanes(const Shape& shape, std::int64_t farthest) {
+    std::array<unsigned, lanes> order{};
+    std::iota(order.begin(), order.end(), 0u);
+    auto place = [&](unsigned lane) { return std::pair(shape.partition.part[lane], shape.offsets[lane]); };
+    std::ranges::stable_sort(order, {}, place);
+    std::array<unsigned, lanes> row{};
+    unsigned count = 0;
+    for (unsigned i = 0; i < lanes; ++i) {
+        bool apart = i > 0 && (place(order[i]).first != place(order[i - 1]).first ||
+                               place(order[i]).second - place(order[i - 1]).second > farthest);
+        row[order[i]] = count += apart ? 1 : 0;
+    }
+    if (++count > Partition::most) {
+        return std::nullopt;
+    }
+    std::array<int, lanes> number{};
+    number.fill(-1);
+    Partition out{.count = 0};
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        int& own = number[row[lane]];
+        own = own < 0 ? static_cast<int>(out.count++) : own;
+        out.part[lane] = static_cast<std::uint8_t>(own);
+    }
+    return out;
+}
 
 } // namespace
 
@@ -26,24 +55,56 @@ std::optional<Widener::Rows> Widener::read_rows(const llvm::Value* pointer, llvm
     if (!aligned || !(shape.is_parts() || shape.kind == Shape::Kind::affine)) {
         return std::nullopt;
     }
+    std::optional<Rows> rows;
+    for (std::int64_t gap : gaps) {
+        std::optional<Partition> partition = rows ? std::nullopt : near_lanes(shape, count * size + gap);
+        rows = partition ? lay_out(shape, *partition, size, count) : std::move(rows);
+    }
+    if (!rows) {
+        return std::nullopt;
+    }
+    std::vector<llvm::Value*> starts = parts(pointer, shape.partition), loads;
+    auto* type = llvm::FixedVectorType::get(element, rows->width);
+    for (unsigned i = 0; i < rows->partition.count; ++i) {
+        unsigned first = rows->first_lanes[i], own = shape.partition.part[first];
+        std::int64_t from_start = shape.offsets[first] - shape.offsets[shape.partition.first_lane(own)] + start;
+        loads.push_back(builder_.CreateAlignedLoad(type, offset_address(starts[own], from_start), align));
+        if (rows->width != rows->length) {
+            // From the first lane's place, which is as aligned as any lane's.
+            std::int64_t on = static_cast<std::int64_t>(rows->length - rows->width) * size;
+            llvm::Align common = llvm::commonAlignment(align, static_cast<std::uint64_t>(on));
+            loads.push_back(builder_.CreateAlignedLoad(type, offset_address(starts[own], from_start + on), common));
+        }
+    }
+    cut_into_blocks(*rows, loads);
+    return rows;
+}
+
+// Rows of the same length; none: there is too much between the lanes, or some rows are shorter, and behind them may be nothing.
+std::optional<Widener::Rows> Widener::lay_out(const Shape& shape, const Partition& partition, std::int64_t size,
+                                              unsigned count) {
     Rows rows;
-    std::vector<std::int64_t> lowest(shape.partition.count, std::numeric_limits<std::int64_t>::max());
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-        std::int64_t& first = lowest[shape.partition.part[lane]];
-        first = std::min(first, shape.offsets[lane]);
+    rows.partition = partition;
+    std::array<std::int64_t, Partition::most> last{};
+    for (unsigned i = 0; i < partition.count; ++i) {
+        rows.first_lanes[i] = partition.first_lane(i);
     }
-    std::int64_t last = 0;
     for (unsigned lane = 0; lane < lanes; ++lane) {
-        std::int64_t on = (shape.offsets[lane] - lowest[shape.partition.part[lane]]) / size;
+        unsigned& first = rows.first_lanes[partition.part[lane]];
+        first = shape.offsets[lane] < shape.offsets[first] ? lane : first;
+    }
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        std::int64_t on = (shape.offsets[lane] - shape.offsets[rows.first_lanes[partition.part[lane]]]) / size;
         rows.places[lane] = static_cast<unsigned>(std::min<std::int64_t>(on, most_bytes));
-        last = std::max(last, on);
+        last[partition.part[lane]] = std::max(last[partition.part[lane]], on);
     }
-    std::int64_t length = last + count;
-    if (length > most_bytes) {
+    std::int64_t length = last[0] + count;
+    bool even = std::all_of(last.begin(), last.begin() + partition.count, [&](std::int64_t on) { return on == last[0]; });
+    if (!even || length > most_bytes) {
         return std::nullopt;
     }
     auto stored = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length)));
-    std::int64_t total = stored * shape.partition.count;
+    std::int64_t total = stored * partition.count;
     if (total > most_elements * count && total * size > most_bytes) {
         return std::nullopt;
     }
@@ -51,19 +112,6 @@ std::optional<Widener::Rows> Widener::read_rows(const llvm::Value* pointer, llvm
     rows.length = static_cast<unsigned>(length);
     rows.width = std::bit_floor(rows.length);
     rows.stored = static_cast<unsigned>(stored);
-    rows.partition = shape.partition;
-    std::vector<llvm::Value*> starts = parts(pointer, shape.partition), loads;
-    auto* type = llvm::FixedVectorType::get(element, rows.width);
-    for (unsigned i = 0; i < shape.partition.count; ++i) {
-        std::int64_t from_start = lowest[i] - shape.offsets[shape.partition.first_lane(i)] + start;
-        loads.push_back(builder_.CreateAlignedLoad(type, offset_address(starts[i], from_start), align));
-        if (rows.width != rows.length) {
-            std::int64_t on = (length - rows.width) * size; // from the first lane's place, which is as aligned as any lane's
-            llvm::Align common = llvm::commonAlignment(align, static_cast<std::uint64_t>(on));
-            loads.push_back(builder_.CreateAlignedLoad(type, offset_address(starts[i], from_start + on), common));
-        }
-    }
-    cut_into_blocks(rows, loads);
     return rows;
 }
 

@@ -175,6 +175,7 @@ private:
     void store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask,
                      bool stream = false);
     llvm::Value* load_parts(const llvm::LoadInst& load, Mask mask);
+    void emit_prefetch(const llvm::CallInst& call);
     llvm::Value* nowhere(llvm::Type* type);
     llvm::Value* addresses(const llvm::Value* pointer, std::int64_t bytes_on);
     llvm::Value* offset_address(llvm::Value* address, std::int64_t bytes);
@@ -182,13 +183,15 @@ private:
     // widen_rows.cpp
     struct Rows {
         Partition partition;
-        std::array<unsigned, lanes> places{}; // of a lane's first element in the row of its part
-        unsigned length = 0;                  // elements of a part
-        unsigned width = 0, stored = 0;       // elements of one load; of all loads of a part
+        std::array<unsigned, Partition::most> first_lanes{}; // of each part: the one that lies first
+        std::array<unsigned, lanes> places{};                // of a lane's first element in the row of its part
+        unsigned length = 0;                                 // elements of a part
+        unsigned width = 0, stored = 0;                      // elements of one load; of all loads of a part
         std::vector<llvm::Value*> blocks;
     };
     std::optional<Rows> read_rows(const llvm::Value* pointer, llvm::Type* element, std::int64_t start, unsigned count,
                                   llvm::Align align);
+    static std::optional<Rows> lay_out(const Shape& shape, const Partition& partition, std::int64_t size, unsigned count);
     void cut_into_blocks(Rows& rows, const std::vector<llvm::Value*>& loads);
     llvm::Value* pick_from_rows(const Rows& rows, unsigned index);
     llvm::Value* pick(const std::vector<llvm::Value*>& blocks, const std::vector<unsigned>& places);

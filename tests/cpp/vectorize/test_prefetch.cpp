@@ -1,0 +1,51 @@
+// What the next iteration of a long loop reads.
+#include <doctest/doctest.h>
+
+#include "lane_kernel.hpp"
+
+using namespace vectorize_test;
+
+namespace {
+
+// Sums up a row of in[], `%n` words from one to the next; `work` multiplications each.
+std::string sum_of_rows(int work, std::string_view from = "%in") {
+    std::string text = "  br label %loop\nloop:\n  %k = phi i32 [0, %entry], [%next, %loop]\n"
+                       "  %s = phi i32 [0, %entry], [%sum, %loop]\n"
+                       "  %row = mul i32 %k, %n\n  %at = add i32 %row, %lane\n  %wide = zext i32 %at to i64\n"
+                       "  %place = getelementptr i32, ptr " +
+                       std::string(from) +
+                       ", i64 %wide\n  %m0 = load i32, ptr %place\n"
+                       "  %beside = getelementptr i32, ptr %place, i64 1\n  %b = load i32, ptr %beside\n";
+    for (int i = 1; i <= work; ++i) {
+        std::string before = "%m" + std::to_string(i - 1);
+        text += "  %m" + std::to_string(i) + " = mul i32 " + before + ", " + before + "\n";
+    }
+    return text + "  %t = add i32 %s, %m" + std::to_string(work) +
+           "\n  %sum = add i32 %t, %b\n"
+           "  %next = add i32 %k, 1\n  %more = icmp ult i32 %next, 5\n  br i1 %more, label %loop, label %done\n"
+           "done:\n  %li = zext i32 %lane to i64\n  %mine = getelementptr i32, ptr %out, i64 %li\n"
+           "  store i32 %sum, ptr %mine\n  ret void\n";
+}
+
+std::size_t prefetches(const std::string& text) {
+    return count(vector_code(text, rows()), "call void @llvm.prefetch");
+}
+
+} // namespace
+
+TEST_CASE("a long loop asks for the next iteration's lines") {
+    CHECK(prefetches(sum_of_rows(400)) == 2); // 32 words lie in two of them, their neighbours in the same
+    CHECK(prefetches(sum_of_rows(20)) == 0);
+    CHECK(prefetches("  %own = call ptr @__metalki_threadgroup_memory()\n" + sum_of_rows(400, "%own")) == 0);
+}
+
+TEST_CASE("what is asked for behind the last iteration changes nothing") {
+    Words in(32);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+        in[i] = static_cast<std::uint32_t>(2 * i + 1);
+    }
+    in.push_back(7);
+    Launch launch{.geometry = rows(), .number = 0};
+    CHECK(run_vectors(sum_of_rows(400), launch, Words(32), in) ==
+          run_threads(sum_of_rows(400), launch, Words(32), in));
+}
