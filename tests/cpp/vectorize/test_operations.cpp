@@ -144,6 +144,25 @@ TEST_CASE("intrinsics work on all lanes; what has no vector form goes lane by la
                 "llvm.ctpop.v32i32") > 0);
 }
 
+TEST_CASE("a power does not depend on what other lanes compute") {
+    std::string text = stored("  %b = bitcast i32 %v to float\n  %p = call float @llvm.pow.f32(float %b, float 2.5)\n"
+                              "  %r = bitcast float %p to i32");
+    constexpr std::string_view pow = "declare float @llvm.pow.f32(float, float)\n";
+    Words plain(96);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+        plain[i] = 0x3f000000u + static_cast<std::uint32_t>(i) * 123457u;
+    }
+    Words wanted = run_vectors(text, {}, Words(96), plain, pow);
+    for (std::uint32_t special : {0u, 1u, 0x7f800000u, 0x7fc00000u, 0xc0000000u, 0x7f000000u}) {
+        Words some = plain;
+        some[5] = special;
+        Words got = run_vectors(text, {}, Words(96), some, pow);
+        CHECK(got[5] != wanted[5]);
+        got[5] = wanted[5];
+        CHECK(got == wanted);
+    }
+}
+
 TEST_CASE("atomic operations: every lane that is on takes part once") {
     compare(R"(
   %at = and i32 %x, 3

@@ -208,7 +208,8 @@ private:
     void emit_call(const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_intrinsic(const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_call_in_parts(const llvm::CallInst& call);
-    llvm::Value* emit_power(llvm::Value* x, llvm::Value* y);         // widen_power.cpp
+    llvm::Value* emit_power(llvm::Value* x, llvm::Value* y); // widen_power.cpp
+    llvm::Value* emit_any_power(llvm::Value* x, llvm::Value* y);
     static bool is_saturated_conversion(const llvm::CallInst& call); // widen_conversions.cpp
     llvm::Value* emit_saturated_conversion(const llvm::CallInst& call);
     llvm::Value* emit_vector_function(const VectorFunction& function, const llvm::CallInst& call);
