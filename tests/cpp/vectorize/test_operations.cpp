@@ -1,6 +1,7 @@
 // Widening of values: arithmetic, divisions of lanes that are off, casts, vectors of MSL, calls lane by lane.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -175,6 +176,34 @@ count:
 end:
   ret void
 )");
+}
+
+TEST_CASE("changes in threadgroup memory whose results nobody wants, one after the other") {
+    std::string text = R"(
+  %shared = call ptr @__metalki_threadgroup_memory()
+  %at = and i32 %v, 3
+  %p = getelementptr i32, ptr %shared, i32 %at
+  store i32 0, ptr %p
+  %a = atomicrmw add ptr %p, i32 %x monotonic
+  %b = atomicrmw umax ptr %p, i32 %n monotonic
+  %r = load i32, ptr %p
+)";
+    std::string code = vector_code(stored(text), rows());
+    CHECK(code.find("each.lane") == std::string::npos);
+    CHECK(code.find("atomicrmw") == std::string::npos);
+    Words in(96);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+        in[i] = static_cast<std::uint32_t>(i * i);
+    }
+    Words out = run_vectors(stored(text), {.geometry = rows(), .number = 20}, Words(96), in);
+    Words sums(4), wanted(96);
+    for (std::uint32_t i = 0; i < 32; ++i) {
+        sums[in[i] & 3] += i;
+    }
+    for (std::uint32_t i = 0; i < 32; ++i) {
+        wanted[i] = std::max(sums[in[i] & 3], 20u);
+    }
+    CHECK(out == wanted);
 }
 
 TEST_CASE("a thread's own array keeps the lanes' values apart, also with an index that differs by lane") {

@@ -1,5 +1,5 @@
 // Rows of matrices lie on a page each, where the processor sees no stream to follow: it waits for their first bytes in every
-// iteration. What is read next is where this iteration would read if its counters were those of the next.
+// iteration. What is read next is where this iteration would read if its counters were those of a later one.
 #include "vectorize/prefetch.hpp"
 
 #include <algorithm>
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/ScalarEvolution.h"
+#include "llvm/Analysis/ScalarEvolutionExpressions.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
@@ -20,22 +22,25 @@
 namespace metalki::compiler::vectorize {
 namespace {
 
-// In instructions of a thread: what a loop does while a line is fetched, and what a call of the runtime stands for.
-constexpr std::uint64_t long_iteration = 300;
-constexpr std::uint64_t of_matrices = 32;
+// In instructions of a thread: what a loop does while a line is fetched, where it is worth to look further ahead than to the
+// next iteration, and what stands for more than one.
+constexpr std::uint64_t long_iteration = 300, short_iteration = 50;
+constexpr std::uint64_t of_matrices = 32, lane_by_lane = 48;
+constexpr std::uint64_t far = 1024;  // bytes from one iteration to the next: no stream
 constexpr unsigned most_copied = 32; // instructions of an address
 constexpr unsigned most_of_loop = 32;
 constexpr std::int64_t line = 64;
 constexpr unsigned into_first_level = 3;
 
-bool is_long(const llvm::Loop& loop) {
+std::uint64_t work_of(const llvm::Loop& loop) {
     std::uint64_t work = 0;
     for (const llvm::BasicBlock* block : loop.blocks()) {
         for (const llvm::Instruction& instruction : *block) {
-            work += callee_name(instruction) == runtime::simd_mma ? of_matrices : 1;
+            bool matrices = callee_name(instruction) == runtime::simd_mma;
+            work += matrices ? of_matrices : llvm::isa<llvm::AtomicRMWInst>(instruction) ? lane_by_lane : 1;
         }
     }
-    return work >= long_iteration;
+    return work;
 }
 
 bool is_own_memory(const llvm::Value& pointer) {
@@ -45,15 +50,15 @@ bool is_own_memory(const llvm::Value& pointer) {
            (made_by && callee_name(*made_by) == runtime::threadgroup_memory);
 }
 
-// Computes values as they are in the next iteration of a loop, in front of an instruction inside.
-class NextIteration {
+// Computes values as they are some iterations later, in front of an instruction inside a loop.
+class LaterIteration {
 public:
-    NextIteration(const llvm::Loop& loop, llvm::Instruction& place, const llvm::DominatorTree& dominators)
+    LaterIteration(const llvm::Loop& loop, llvm::Instruction& place, const llvm::DominatorTree& dominators)
         : loop_(loop), place_(place), dominators_(dominators), builder_(&place) {}
 
     // Null where that takes more than a few plain operations, or the value stays the same.
-    llvm::Value* of(llvm::Value& value) {
-        llvm::Value* out = copy(value, true);
+    llvm::Value* of(llvm::Value& value, unsigned ahead) {
+        llvm::Value* out = copy(value, ahead);
         if (!out || out == &value) {
             discard();
             return nullptr;
@@ -62,39 +67,39 @@ public:
     }
 
 private:
-    llvm::Value* copy(llvm::Value& value, bool next) {
+    llvm::Value* copy(llvm::Value& value, unsigned ahead) {
         auto* instruction = llvm::dyn_cast<llvm::Instruction>(&value);
         if (!instruction || !loop_.contains(instruction)) {
             return &value;
         }
-        auto& known = known_[next];
+        auto& known = known_[ahead];
         if (auto found = known.find(instruction); found != known.end()) {
             return found->second;
         }
         llvm::Value* out = nullptr;
         if (auto* phi = llvm::dyn_cast<llvm::PHINode>(instruction)) {
-            out = copy_phi(*phi, next);
-        } else if (!next && dominators_.dominates(instruction, &place_)) {
+            out = copy_phi(*phi, ahead);
+        } else if (ahead == 0 && dominators_.dominates(instruction, &place_)) {
             out = instruction;
         } else {
-            out = copy_operation(*instruction, next);
+            out = copy_operation(*instruction, ahead);
         }
         return known[instruction] = out;
     }
 
-    llvm::Value* copy_phi(llvm::PHINode& phi, bool next) {
+    llvm::Value* copy_phi(llvm::PHINode& phi, unsigned ahead) {
         if (phi.getParent() != loop_.getHeader()) {
             return nullptr;
         }
         llvm::Value* latched = loop_.getLoopLatch() ? phi.getIncomingValueForBlock(loop_.getLoopLatch()) : nullptr;
-        return !next ? &phi : latched ? copy(*latched, false) : nullptr;
+        return ahead == 0 ? &phi : latched ? copy(*latched, ahead - 1) : nullptr;
     }
 
-    llvm::Value* copy_operation(llvm::Instruction& instruction, bool next) {
+    llvm::Value* copy_operation(llvm::Instruction& instruction, unsigned ahead) {
         std::vector<llvm::Value*> operands;
         bool same = dominators_.dominates(&instruction, &place_);
         for (llvm::Use& operand : instruction.operands()) {
-            operands.push_back(copy(*operand.get(), next));
+            operands.push_back(copy(*operand.get(), ahead));
             if (!operands.back()) {
                 return nullptr;
             }
@@ -127,18 +132,21 @@ private:
     llvm::Instruction& place_;
     const llvm::DominatorTree& dominators_;
     llvm::IRBuilder<> builder_;
-    std::map<const llvm::Instruction*, llvm::Value*> known_[2]; // as they are now, and next
+    std::map<unsigned, std::map<const llvm::Instruction*, llvm::Value*>> known_; // by how far ahead
     std::vector<llvm::Instruction*> made_;
 };
 
 class Prefetcher {
 public:
-    explicit Prefetcher(llvm::Function& kernel) : dominators_(kernel), loops_(dominators_) {}
+    Prefetcher(llvm::Function& kernel, llvm::FunctionAnalysisManager& analyses)
+        : dominators_(analyses.getResult<llvm::DominatorTreeAnalysis>(kernel)),
+          loops_(analyses.getResult<llvm::LoopAnalysis>(kernel)),
+          evolution_(analyses.getResult<llvm::ScalarEvolutionAnalysis>(kernel)) {}
 
     // A loop with others inside would ask for all their lines at once, and wait for those instead of for what it needs.
     void run() {
         for (const llvm::Loop* loop : loops_.getLoopsInPreorder()) {
-            if (loop->isInnermost() && is_long(*loop)) {
+            if (loop->isInnermost() && work_of(*loop) >= short_iteration) {
                 run(*loop);
             }
         }
@@ -148,13 +156,15 @@ private:
     using Line = std::tuple<const llvm::BasicBlock*, const llvm::Value*, std::int64_t>;
 
     void run(const llvm::Loop& loop) {
+        const std::uint64_t work = work_of(loop);
+        const auto ahead = static_cast<unsigned>((long_iteration + work - 1) / work);
         std::vector<llvm::LoadInst*> loads;
         std::set<Line> lines;
         for (llvm::BasicBlock* block : loop.blocks()) {
             for (llvm::Instruction& instruction : *block) {
                 auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
                 if (load && load->isSimple() && !is_own_memory(*load->getPointerOperand()) &&
-                    lines.insert(line_of(*load)).second) {
+                    (ahead == 1 || is_far(*load->getPointerOperand(), loop)) && lines.insert(line_of(*load)).second) {
                     loads.push_back(load);
                 }
             }
@@ -164,12 +174,21 @@ private:
         }
         for (llvm::LoadInst* load : loads) {
             llvm::Instruction& place = *load->getParent()->getTerminator();
-            if (llvm::Value* next = NextIteration(loop, place, dominators_).of(*load->getPointerOperand())) {
+            if (llvm::Value* later = LaterIteration(loop, place, dominators_).of(*load->getPointerOperand(), ahead)) {
                 llvm::IRBuilder<> builder(&place);
-                builder.CreateIntrinsic(llvm::Intrinsic::prefetch, {next->getType()},
-                                        {next, builder.getInt32(0), builder.getInt32(into_first_level), builder.getInt32(1)});
+                builder.CreateIntrinsic(llvm::Intrinsic::prefetch, {later->getType()},
+                                        {later, builder.getInt32(0), builder.getInt32(into_first_level), builder.getInt32(1)});
             }
         }
+    }
+
+    // Whether the next iteration reads far from this one, as far as is known.
+    bool is_far(llvm::Value& pointer, const llvm::Loop& loop) {
+        const auto* moving = llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution_.getSCEV(&pointer));
+        const auto* step = moving && moving->getLoop() == &loop
+                               ? llvm::dyn_cast<llvm::SCEVConstant>(moving->getStepRecurrence(evolution_))
+                               : nullptr;
+        return !step || step->getAPInt().abs().uge(far);
     }
 
     static Line line_of(const llvm::LoadInst& load) {
@@ -180,14 +199,15 @@ private:
         return {load.getParent(), base, offset.getSExtValue() / line};
     }
 
-    llvm::DominatorTree dominators_;
-    llvm::LoopInfo loops_;
+    llvm::DominatorTree& dominators_;
+    llvm::LoopInfo& loops_;
+    llvm::ScalarEvolution& evolution_;
 };
 
 } // namespace
 
-void prefetch_next_iterations(llvm::Function& kernel) {
-    Prefetcher(kernel).run();
+void prefetch_later_iterations(llvm::Function& kernel, llvm::FunctionAnalysisManager& analyses) {
+    Prefetcher(kernel, analyses).run();
 }
 
 } // namespace metalki::compiler::vectorize

@@ -90,7 +90,7 @@ void prepare(llvm::Function& kernel, llvm::TargetMachine& machine) {
     loop_form.addPass(llvm::LoopSimplifyPass());
     loop_form.addPass(llvm::LCSSAPass());
     loop_form.run(kernel, functions);
-    prefetch_next_iterations(kernel);
+    prefetch_later_iterations(kernel, functions);
 }
 
 } // namespace metalki::compiler::vectorize

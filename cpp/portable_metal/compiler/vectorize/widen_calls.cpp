@@ -241,6 +241,25 @@ llvm::Value* Widener::without_lock(llvm::Instruction* atomic) {
 }
 
 // A loop over the active lanes. Operands and results of the lanes lie in memory meanwhile.
+// A change in threadgroup memory takes less time than it takes to write the lanes' addresses and read them back.
+bool Widener::emit_in_a_row(const llvm::AtomicRMWInst& change, Mask mask) {
+    if (mask || !change.use_empty() || !in_threadgroup_memory(change)) {
+        return false;
+    }
+    auto of_lane = [&](const llvm::Value* operand, unsigned lane) {
+        return divergence_.shape_of(operand).is_uniform() ? scalar(operand)
+                                                          : builder_.CreateExtractElement(vector(operand), lane);
+    };
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        auto* own = llvm::cast<llvm::AtomicRMWInst>(change.clone());
+        own->setDebugLoc({});
+        own->setOperand(0, of_lane(change.getPointerOperand(), lane));
+        own->setOperand(1, of_lane(change.getValOperand(), lane));
+        without_lock(own);
+    }
+    return true;
+}
+
 llvm::Value* Widener::emit_per_lane(const llvm::Instruction& instruction, Mask mask) {
     auto* word = builder_.getInt32Ty();
     auto in_memory = [&](llvm::Type* type) -> llvm::Type* { return type->isIntegerTy(1) ? builder_.getInt8Ty() : type; };

@@ -96,6 +96,10 @@ void Widener::emit_instruction(const llvm::Instruction& instruction, Mask mask) 
         builder_.Insert(instruction.clone());
         return;
     case llvm::Instruction::AtomicRMW:
+        if (emit_in_a_row(llvm::cast<llvm::AtomicRMWInst>(instruction), mask)) {
+            return;
+        }
+        [[fallthrough]];
     case llvm::Instruction::AtomicCmpXchg:
         return define(instruction, emit_per_lane(instruction, mask));
     default:

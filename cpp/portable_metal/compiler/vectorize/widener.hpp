@@ -217,6 +217,7 @@ private:
     llvm::Value* load_context(llvm::Type* type, std::size_t offset);
     bool in_threadgroup_memory(const llvm::Instruction& instruction) const;
     llvm::Value* without_lock(llvm::Instruction* atomic);
+    bool emit_in_a_row(const llvm::AtomicRMWInst& change, Mask mask);
     llvm::Value* emit_per_lane(const llvm::Instruction& instruction, Mask mask);
 
     // widen_simd.cpp
