@@ -8,7 +8,7 @@ using namespace vectorize_test;
 namespace {
 
 // Sums up a row of in[], `%n` words from one to the next; `work` multiplications each.
-std::string sum_of_rows(int work, std::string_view from = "%in") {
+std::string sum_of_rows(int work, std::string_view from = "%in", std::string_view at_the_end = "") {
     std::string text = "  br label %loop\nloop:\n  %k = phi i32 [0, %entry], [%next, %loop]\n"
                        "  %s = phi i32 [0, %entry], [%sum, %loop]\n"
                        "  %row = mul i32 %k, %n\n  %at = add i32 %row, %lane\n  %wide = zext i32 %at to i64\n"
@@ -20,8 +20,7 @@ std::string sum_of_rows(int work, std::string_view from = "%in") {
         std::string before = "%m" + std::to_string(i - 1);
         text += "  %m" + std::to_string(i) + " = mul i32 " + before + ", " + before + "\n";
     }
-    return text + "  %t = add i32 %s, %m" + std::to_string(work) +
-           "\n  %sum = add i32 %t, %b\n"
+    return text + "  %t = add i32 %s, %m" + std::to_string(work) + "\n  %sum = add i32 %t, %b\n" + std::string(at_the_end) +
            "  %next = add i32 %k, 1\n  %more = icmp ult i32 %next, 5\n  br i1 %more, label %loop, label %done\n"
            "done:\n  %li = zext i32 %lane to i64\n  %mine = getelementptr i32, ptr %out, i64 %li\n"
            "  store i32 %sum, ptr %mine\n  ret void\n";
@@ -39,6 +38,22 @@ TEST_CASE("a long loop asks for the next iteration's lines") {
     CHECK(prefetches("  %own = call ptr @__metalki_threadgroup_memory()\n" + sum_of_rows(400, "%own")) == 0);
 }
 
+TEST_CASE("a shorter loop looks further ahead, where no stream leads there") {
+    std::string text = vector_code(sum_of_rows(60), rows());
+    CHECK(count(text, "call void @llvm.prefetch") == 2);
+    std::string near = sum_of_rows(60);
+    near.replace(near.find("mul i32 %k, %n"), 14, "mul i32 %k, 32");
+    CHECK(prefetches(near) == 0);
+}
+
+TEST_CASE("a loop that waits for others asks for nothing") {
+    std::string text = sum_of_rows(400, "%in", "  call void @__metalki_barrier(i32 1)\n");
+    CHECK(prefetches(text) == 0);
+    Words in(200, 3);
+    Launch launch{.geometry = rows(), .number = 8};
+    CHECK(run_vectors(text, launch, Words(32), in) == run_vectors(sum_of_rows(400), launch, Words(32), in));
+}
+
 TEST_CASE("what is asked for behind the last iteration changes nothing") {
     Words in(32);
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -46,6 +61,5 @@ TEST_CASE("what is asked for behind the last iteration changes nothing") {
     }
     in.push_back(7);
     Launch launch{.geometry = rows(), .number = 0};
-    CHECK(run_vectors(sum_of_rows(400), launch, Words(32), in) ==
-          run_threads(sum_of_rows(400), launch, Words(32), in));
+    CHECK(run_vectors(sum_of_rows(400), launch, Words(32), in) == run_threads(sum_of_rows(400), launch, Words(32), in));
 }

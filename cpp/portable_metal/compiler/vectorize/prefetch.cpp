@@ -32,12 +32,17 @@ constexpr unsigned most_of_loop = 32;
 constexpr std::int64_t line = 64;
 constexpr unsigned into_first_level = 3;
 
+// None where the loop waits for others: nothing may stand behind a barrier in its block, and what was asked for would come
+// early.
 std::uint64_t work_of(const llvm::Loop& loop) {
     std::uint64_t work = 0;
     for (const llvm::BasicBlock* block : loop.blocks()) {
         for (const llvm::Instruction& instruction : *block) {
-            bool matrices = callee_name(instruction) == runtime::simd_mma;
-            work += matrices ? of_matrices : llvm::isa<llvm::AtomicRMWInst>(instruction) ? lane_by_lane : 1;
+            llvm::StringRef name = callee_name(instruction);
+            if (name == runtime::barrier) {
+                return 0;
+            }
+            work += name == runtime::simd_mma ? of_matrices : llvm::isa<llvm::AtomicRMWInst>(instruction) ? lane_by_lane : 1;
         }
     }
     return work;
@@ -182,13 +187,18 @@ private:
         }
     }
 
-    // Whether the next iteration reads far from this one, as far as is known.
+    // Whether the next iteration reads far from this one. Counters of 32 bits are made wider before they are multiplied by the
+    // size of an element, of four bytes mostly.
     bool is_far(llvm::Value& pointer, const llvm::Loop& loop) {
-        const auto* moving = llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution_.getSCEV(&pointer));
-        const auto* step = moving && moving->getLoop() == &loop
-                               ? llvm::dyn_cast<llvm::SCEVConstant>(moving->getStepRecurrence(evolution_))
-                               : nullptr;
-        return !step || step->getAPInt().abs().uge(far);
+        const llvm::SCEV* place = evolution_.getSCEV(&pointer);
+        return llvm::SCEVExprContains(place, [&](const llvm::SCEV* part) {
+            const auto* moving = llvm::dyn_cast<llvm::SCEVAddRecExpr>(part);
+            if (!moving || moving->getLoop() != &loop) {
+                return false;
+            }
+            const auto* step = llvm::dyn_cast<llvm::SCEVConstant>(moving->getStepRecurrence(evolution_));
+            return !step || step->getAPInt().abs().uge(part == place ? far : far / 4);
+        });
     }
 
     static Line line_of(const llvm::LoadInst& load) {
