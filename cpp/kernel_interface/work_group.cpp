@@ -18,6 +18,10 @@ namespace {
 constexpr std::uint64_t little_work = 8192;
 constexpr std::uint64_t groups_for_a_core = 4;
 
+// More threads at a barrier gain nothing: what they keep meanwhile, and read and write between, fills the nearest cache.
+constexpr std::uint64_t most_at_barriers = 512;
+constexpr std::uint64_t longest_shared_row = 256;
+
 constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
     return a / b + (a % b != 0);
 }
@@ -73,7 +77,7 @@ double cost_in_shared_rows_of(std::uint64_t length, const Request& request, std:
     const bool aligned = whole_row % 8 == 0;
     if (length < 2 * width)
         return aligned ? 1.08 : 1.2;
-    return length < 4 * width ? (aligned ? 1.05 : 1.1) : (aligned ? 1.03 : 1.05);
+    return length < 4 * width ? (aligned ? 1.08 : 1.1) : (aligned ? 1.06 : 1.05);
 }
 
 // What is left at the end of each row makes a group of odd size, in which halves and steps between threads do not come out
@@ -117,10 +121,9 @@ public:
             return;
         Sizes group{1, 1, 1};
         group[row_] = length;
-        compare(group);
-        // More threads at a barrier gain nothing where several rows share a group.
-        constexpr std::uint64_t most_at_barriers = 512;
-        std::uint64_t rest = (powers_of_two_ ? std::min(threads_, most_at_barriers) : threads_) / length;
+        if (!powers_of_two_ || length <= longest_shared_row)
+            compare(group);
+        std::uint64_t rest = threads_ / length;
         if (rest <= 1)
             return;
         for (std::size_t axis = row_ + 1; axis < 3; ++axis) {
@@ -156,7 +159,7 @@ Sizes choose(const Request& request) {
     const bool is_flat = request.work[0] == 1;
     const std::size_t row = !is_flat ? 0 : request.work[1] > 1 ? 1 : 2;
     const std::uint64_t wanted = wanted_threads(request);
-    const std::uint64_t threads = request.shares_memory ? std::bit_floor(wanted) : wanted;
+    const std::uint64_t threads = request.shares_memory ? std::min(std::bit_floor(wanted), most_at_barriers) : wanted;
     const std::uint64_t length = request.work[row], width = request.width;
     Search search(request, threads, row);
     if (!request.shares_memory || product(request.work) <= threads)
