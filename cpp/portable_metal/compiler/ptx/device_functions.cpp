@@ -34,6 +34,8 @@ constexpr std::array<llvm::StringLiteral, 6> always_own{"sin", "cos", "tan", "po
 // What our device functions are written with.
 constexpr std::pair<llvm::StringLiteral, llvm::Intrinsic::ID> instructions[]{
     {"__metalki_gpu_ex2_approx", llvm::Intrinsic::nvvm_ex2_approx_f},
+    {"__metalki_gpu_saturate", llvm::Intrinsic::nvvm_saturate_f},
+    {"__metalki_gpu_fma_down", llvm::Intrinsic::nvvm_fma_rm_f},
     {"__metalki_gpu_lg2_approx", llvm::Intrinsic::nvvm_lg2_approx_f},
 };
 
@@ -77,6 +79,9 @@ public:
         }
         for (const auto& [name, id] : instructions) {
             if (llvm::Function* function = module_.getFunction(name)) {
+                for (llvm::User* user : function->users()) {
+                    llvm::cast<llvm::CallInst>(user)->setNotConvergent(); // it works on one thread alone
+                }
                 function->replaceAllUsesWith(llvm::Intrinsic::getDeclaration(&module_, id));
                 function->eraseFromParent();
             }
@@ -205,8 +210,14 @@ private:
         llvm::Type* type = division.getType();
         auto* assembly = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type, type}, false), "div.full.f32 $0, $1, $2;",
                                               "=f,f,f", /*hasSideEffects=*/false);
-        replace(division, llvm::FunctionCallee(assembly->getFunctionType(), assembly),
-                {division.getOperand(0), division.getOperand(1)});
+        WarpBuilder builder(&division);
+        llvm::CallInst* quotient =
+            builder.CreateCall(assembly->getFunctionType(), assembly, {division.getOperand(0), division.getOperand(1)});
+        quotient->setDoesNotAccessMemory();
+        quotient->setDoesNotThrow();
+        quotient->addFnAttr(llvm::Attribute::WillReturn);
+        division.replaceAllUsesWith(quotient);
+        division.eraseFromParent();
     }
 
     void link(llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer, const std::string& what) {

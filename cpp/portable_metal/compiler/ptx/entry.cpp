@@ -60,8 +60,8 @@ public:
 
     Entry make(std::size_t static_threadgroup_memory) {
         builder_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function_));
-        llvm::AllocaInst* table = builder_.CreateAlloca(
-            builder_.getPtrTy(), builder_.getInt32(static_cast<unsigned>(std::max<std::size_t>(1, info_.arguments.size()))));
+        llvm::AllocaInst* table =
+            builder_.CreateAlloca(llvm::ArrayType::get(builder_.getPtrTy(), std::max<std::size_t>(1, info_.arguments.size())));
         llvm::AllocaInst* context = builder_.CreateAlloca(builder_.getPtrTy());
         builder_.CreateStore(table, context);
         for (std::size_t slot = 0; slot < info_.arguments.size(); ++slot) {

@@ -18,11 +18,13 @@
 #include "ptx/alignment.hpp"
 #include "ptx/device_functions.hpp"
 #include "ptx/entry.hpp"
+#include "ptx/orderings.hpp"
 #include "ptx/simd_functions.hpp"
 #include "ptx/simd_matrices.hpp"
 #include "ptx/small_arrays.hpp"
 #include "ptx/target.hpp"
 #include "ptx/unroll.hpp"
+#include "ptx/wide_loads.hpp"
 
 namespace metalki::compiler::ptx {
 namespace {
@@ -114,12 +116,14 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     widen_copies(module);
     spread_small_arrays(module);
     spread_vector_indices(module);
+    use_minimum_and_maximum(module);
     infer_address_spaces(module, machine);
     unroll_open_loops(module, machine);
     optimize_for_gpu(module, machine);
     refuse_initialisers(module, function);
     spread_vector_indices(module);
     guard_alignment(module);
+    merge_loads(module, machine);
     const ObjectCode text = emit(module, machine, llvm::CodeGenFileType::AssemblyFile);
     out.ptx.assign(text.begin(), text.end());
     return out;

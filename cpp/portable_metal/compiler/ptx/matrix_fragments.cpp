@@ -202,6 +202,24 @@ void MatrixFragments::set_result(llvm::CallInst& call, const Pair& fragment) {
     results_.emplace_back(&call, fragment);
 }
 
+// Phis of results and constants, as they stand after loops, are fragments as well: nothing is laid out anew before them.
+void MatrixFragments::convert_phis_of_results() {
+    std::vector<llvm::Value*> known;
+    for (const auto& [handle, fragment] : results_) {
+        known.push_back(handle);
+    }
+    const auto is_known = [&](llvm::Value* value) { return llvm::isa<llvm::Constant>(value) || vectors_.contains(value); };
+    for (std::size_t i = 0; i < known.size(); ++i) {
+        for (llvm::User* user : known[i]->users()) {
+            auto* phi = llvm::dyn_cast<llvm::PHINode>(user);
+            if (phi && !vectors_.contains(phi) && llvm::all_of(phi->incoming_values(), is_known)) {
+                of_vector(phi);
+                known.push_back(phi);
+            }
+        }
+    }
+}
+
 // What comes in may be a phi itself, and add to the list.
 void MatrixFragments::fill_phis() {
     for (; filled_ < phis_.size(); ++filled_) {
@@ -221,18 +239,18 @@ void MatrixFragments::fill_phis() {
 
 // Puts MSL's layout where it is used: outside of the loop that made the matrix, if that is where.
 void MatrixFragments::replace_other_uses(llvm::Value& old, const Pair& fragment, int element) {
-    std::map<llvm::Instruction*, llvm::Value*> made;
+    std::map<std::pair<llvm::BasicBlock*, bool>, llvm::Value*> made; // in a block, or for what follows it
     const llvm::BasicBlock* home = llvm::cast<llvm::Instruction>(old).getParent();
     for (llvm::Use& use : llvm::make_early_inc_range(old.uses())) {
         auto* user = llvm::cast<llvm::Instruction>(use.getUser());
         auto* phi = llvm::dyn_cast<llvm::PHINode>(user);
         llvm::BasicBlock* block = phi ? phi->getIncomingBlock(use) : user->getParent();
-        llvm::Instruction* point = block == home ? point_after({&old, &old})
-                                   : phi         ? block->getTerminator()
-                                                 : &*block->getFirstInsertionPt();
-        llvm::Value*& value = made[point];
+        const bool is_behind = phi && block != home;
+        llvm::Value*& value = made[{block, is_behind}];
         if (!value) {
-            WarpBuilder builder(point);
+            WarpBuilder builder(block == home ? point_after({&old, &old})
+                                : is_behind   ? block->getTerminator()
+                                              : &*block->getFirstInsertionPt());
             llvm::Value* mask = builder.getInt32(all_lanes);
             if (element >= 0) {
                 value = builder.shuffle(mask, fragment[static_cast<unsigned>(element)], fragment_lane_);
@@ -249,6 +267,8 @@ void MatrixFragments::replace_other_uses(llvm::Value& old, const Pair& fragment,
 }
 
 void MatrixFragments::finish() {
+    fill_phis();
+    convert_phis_of_results();
     fill_phis();
     const auto call_of = [](const llvm::WeakVH& handle) {
         return llvm::cast_or_null<llvm::CallInst>(static_cast<llvm::Value*>(handle));

@@ -47,6 +47,7 @@ private:
     llvm::Instruction* point_after(const Pair& elements) const;
     llvm::Value* lane_of_bits(WarpBuilder& builder, std::array<unsigned, 5> sources);
     llvm::Value* bit(WarpBuilder& builder, unsigned from, unsigned to);
+    void convert_phis_of_results();
     void fill_phis();
     void replace_other_uses(llvm::Value& old, const Pair& fragment, int element);
 

@@ -29,24 +29,71 @@ llvm::Value* source(const llvm::CallInst& call, unsigned argument) {
     return llvm::cast<llvm::FPExtInst>(call.getArgOperand(argument))->getOperand(0);
 }
 
-// The upper half of the 16 rows that the instruction takes stays empty.
-void multiply_on_tensor_cores(llvm::CallInst& call, llvm::Type* small, MatrixFragments& fragments) {
-    llvm::Value* a = fragments.row_fragment({source(call, 0), source(call, 1)});
-    llvm::Value* b = fragments.column_fragment({source(call, 2), source(call, 3)});
-    const Pair c = fragments.accumulator({call.getArgOperand(4), call.getArgOperand(5)});
-    WarpBuilder builder(&call);
-    llvm::Value* none = builder.getInt32(0);
-    llvm::Value* zero = llvm::ConstantFP::get(builder.getFloatTy(), 0.0);
+// What one instruction does: its 16 rows are those of two products with the same B, or the upper half stays empty.
+struct TensorProduct {
+    llvm::CallInst* lower;
+    llvm::CallInst* upper; // after `lower` in its block; null: none
+    llvm::CallInst* place() const { return upper ? upper : lower; }
+};
+
+void multiply_on_tensor_cores(const TensorProduct& product, llvm::Type* small, MatrixFragments& fragments) {
+    WarpBuilder zeros(product.place());
+    const auto row_fragment = [&](const llvm::CallInst* call) -> llvm::Value* {
+        return call ? fragments.row_fragment({source(*call, 0), source(*call, 1)}) : zeros.getInt32(0);
+    };
+    const auto accumulator = [&](const llvm::CallInst* call) -> Pair {
+        llvm::Value* zero = llvm::ConstantFP::get(zeros.getFloatTy(), 0.0);
+        return call ? fragments.accumulator({call->getArgOperand(4), call->getArgOperand(5)}) : Pair{zero, zero};
+    };
+    std::array<llvm::Value*, 3> factors{row_fragment(product.lower), row_fragment(product.upper),
+                                        fragments.column_fragment({source(*product.lower, 2), source(*product.lower, 3)})};
+    const Pair lower = accumulator(product.lower), upper = accumulator(product.upper);
+    WarpBuilder builder(product.place());
     llvm::Intrinsic::ID id = llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_bf16;
     if (small->isHalfTy()) {
         id = llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_f32_f32;
-        llvm::Type* pair = llvm::FixedVectorType::get(small, 2);
-        a = builder.CreateBitCast(a, pair);
-        b = builder.CreateBitCast(b, pair);
-        none = builder.CreateBitCast(none, pair);
+        for (llvm::Value*& factor : factors) {
+            factor = builder.CreateBitCast(factor, llvm::FixedVectorType::get(small, 2));
+        }
     }
-    llvm::Value* d = builder.call(id, {a, none, b, c[0], c[1], zero, zero});
-    fragments.set_result(call, {builder.CreateExtractValue(d, 0), builder.CreateExtractValue(d, 1)});
+    llvm::Value* d = builder.call(id, {factors[0], factors[1], factors[2], lower[0], lower[1], upper[0], upper[1]});
+    fragments.set_result(*product.lower, {builder.CreateExtractValue(d, 0), builder.CreateExtractValue(d, 1)});
+    if (product.upper) {
+        fragments.set_result(*product.upper, {builder.CreateExtractValue(d, 2), builder.CreateExtractValue(d, 3)});
+    }
+}
+
+// Whether the product may as well be made at `later`, in the same block.
+bool can_wait(const llvm::CallInst& call, const llvm::CallInst& later) {
+    return llvm::none_of(call.users(), [&](const llvm::User* user) {
+        const auto* instruction = llvm::cast<llvm::Instruction>(user);
+        return instruction->getParent() == call.getParent() && !llvm::isa<llvm::PHINode>(instruction) &&
+               (instruction == &later || instruction->comesBefore(&later));
+    });
+}
+
+// In an order in which definitions come before uses, but for those around loops.
+std::vector<TensorProduct> pair_products(llvm::ArrayRef<llvm::CallInst*> calls, unsigned architecture) {
+    std::vector<TensorProduct> products;
+    std::map<std::pair<const llvm::BasicBlock*, Pair>, std::size_t> halves; // by block and B: where the upper rows are free
+    for (llvm::CallInst* call : calls) {
+        if (!small_type(*call, architecture)) {
+            continue;
+        }
+        const std::pair key(static_cast<const llvm::BasicBlock*>(call->getParent()), Pair{source(*call, 2), source(*call, 3)});
+        const auto found = halves.find(key);
+        if (found != halves.end() && can_wait(*products[found->second].lower, *call) &&
+            small_type(*products[found->second].lower, architecture) == small_type(*call, architecture)) {
+            products.push_back({products[found->second].lower, call});
+            products[found->second].lower = nullptr;
+            halves.erase(found);
+        } else {
+            halves[key] = products.size();
+            products.push_back({call, nullptr});
+        }
+    }
+    std::erase_if(products, [](const TensorProduct& product) { return !product.lower; });
+    return products;
 }
 
 // Row by column; elements of A and B come from the lanes that hold them.
@@ -109,10 +156,11 @@ void lower_simd_matrices(llvm::Function& thread, unsigned architecture) {
         return;
     }
     MatrixFragments fragments(thread);
+    for (const TensorProduct& product : pair_products(calls, architecture)) {
+        multiply_on_tensor_cores(product, small_type(*product.lower, architecture), fragments);
+    }
     for (llvm::CallInst* call : calls) {
-        if (llvm::Type* small = small_type(*call, architecture)) {
-            multiply_on_tensor_cores(*call, small, fragments);
-        } else {
+        if (!small_type(*call, architecture)) {
             multiply_by_lanes(*call, fragments.lane());
         }
     }

@@ -11,6 +11,7 @@
 #include "llvm/Transforms/Scalar/ADCE.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/LICM.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/LoopRotation.h"
 #include "llvm/Transforms/Scalar/LoopUnrollPass.h"
@@ -147,6 +148,65 @@ struct MarkOpenLoops : llvm::PassInfoMixin<MarkOpenLoops> {
     }
 };
 
+// Other threads, or whoever watches, may be why such a loop does not end.
+bool is_seen_outside(const llvm::Instruction& instruction) {
+    const auto* call = llvm::dyn_cast<llvm::CallBase>(&instruction);
+    const auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
+    const auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction);
+    return (call && call->isConvergent()) || (load && !load->isSimple()) || (store && !store->isSimple()) ||
+           (instruction.mayReadOrWriteMemory() && !load && !store);
+}
+
+// `for (uint i = start; i < n; i += 32)`: should the counter run over, the loop would never end, whatever it does with memory
+// that nobody else sees at that time. C++ lets the compiler assume that such loops end, and then it can count their rounds.
+void assume_end(llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
+    llvm::BasicBlock* latch = loop.getLoopLatch();
+    auto* branch = latch ? llvm::dyn_cast<llvm::BranchInst>(latch->getTerminator()) : nullptr;
+    auto* comparison = branch && branch->isConditional() ? llvm::dyn_cast<llvm::ICmpInst>(branch->getCondition()) : nullptr;
+    if (!comparison || comparison->getPredicate() != llvm::ICmpInst::ICMP_ULT || branch->getSuccessor(0) != loop.getHeader() ||
+        loop.getExitingBlock() != latch || !loop.isLoopInvariant(comparison->getOperand(1))) {
+        return;
+    }
+    auto* next = llvm::dyn_cast<llvm::BinaryOperator>(comparison->getOperand(0));
+    const llvm::APInt* step = nullptr;
+    if (next && llvm::PatternMatch::match(
+                    next, llvm::PatternMatch::m_Add(llvm::PatternMatch::m_Value(), llvm::PatternMatch::m_Power2(step)))) {
+        const auto* steps = llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution.getSCEV(next));
+        if (steps && steps->getLoop() == &loop) {
+            next->setHasNoUnsignedWrap();
+            evolution.forgetLoop(&loop);
+        }
+    }
+}
+
+constexpr std::size_t reading_loop = 64;
+
+// A loop that reads a few words a round waits for each: in four rounds at a time, the reads are under way together.
+struct MarkReadingLoops : llvm::PassInfoMixin<MarkReadingLoops> {
+    llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager&, llvm::LoopStandardAnalysisResults& analyses,
+                                llvm::LPMUpdater&) {
+        std::size_t size = 0, loads = 0;
+        for (const llvm::BasicBlock* block : loop.blocks()) {
+            size += block->size();
+            for (const llvm::Instruction& instruction : *block) {
+                if (is_seen_outside(instruction)) {
+                    return llvm::PreservedAnalyses::all();
+                }
+                loads += llvm::isa<llvm::LoadInst>(instruction);
+            }
+        }
+        if (!loop.isInnermost() || loads == 0 || size > reading_loop ||
+            llvm::findOptionMDForLoop(&loop, "llvm.loop.unroll.disable") || analyses.SE.getSmallConstantTripCount(&loop) > 0) {
+            return llvm::PreservedAnalyses::all();
+        }
+        assume_end(loop, analyses.SE);
+        if (!llvm::isa<llvm::SCEVCouldNotCompute>(analyses.SE.getBackedgeTakenCount(&loop))) {
+            llvm::addStringMetadataToLoop(&loop, "llvm.loop.unroll.count", 4);
+        }
+        return llvm::PreservedAnalyses::all();
+    }
+};
+
 } // namespace
 
 void unroll_open_loops(llvm::Module& module, llvm::TargetMachine& machine) {
@@ -154,9 +214,11 @@ void unroll_open_loops(llvm::Module& module, llvm::TargetMachine& machine) {
     Analyses analyses(builder);
     llvm::LoopPassManager rotation, marks;
     rotation.addPass(llvm::LoopRotatePass());
+    rotation.addPass(llvm::LICMPass(llvm::LICMOptions())); // what is read again and again is no reason to have more rounds
     marks.addPass(MarkOpenLoops());
+    marks.addPass(MarkReadingLoops());
     llvm::FunctionPassManager functions;
-    functions.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(rotation), /*UseMemorySSA=*/false));
+    functions.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(rotation), /*UseMemorySSA=*/true));
     functions.addPass(SplitConditions());
     functions.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(marks), /*UseMemorySSA=*/false));
     functions.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(3, /*OnlyWhenForced=*/true)));

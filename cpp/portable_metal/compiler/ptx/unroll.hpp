@@ -10,7 +10,8 @@ namespace metalki::compiler::ptx {
 // a thread's own is slow on a GPU, because it is device memory.
 void unroll_indexing_loops(llvm::Module& module, llvm::TargetMachine& machine);
 
-// Has short loops that only calculate, and of which nobody knows how often they run, made four times as long by the optimiser.
+// Has short loops made four times as long by the optimiser: those that only calculate and of which nobody knows how often they
+// run, and those that read memory.
 void unroll_open_loops(llvm::Module& module, llvm::TargetMachine& machine);
 
 } // namespace metalki::compiler::ptx

@@ -67,13 +67,18 @@ __fi double __gpu_angle(double y, double x) {
 
 } // namespace metal
 
-// Where the program allows approximations: 3 ulp, from the hardware's power of two and what rounding its argument loses.
+// Where the program allows approximations: 3 ulp, mostly of the hardware's power of two. x / log 2 is n + f: rounding down
+// beside a large number leaves n, limited to what an exponent can be, in the lowest bits.
 extern "C" float __metalki_gpu_ex2_approx(float) __attribute__((const));
+extern "C" float __metalki_gpu_saturate(float) __attribute__((const));
+extern "C" float __metalki_gpu_fma_down(float, float, float) __attribute__((const));
 __gpu float __metalki_gpu_exp_approxf(float x) {
-    const float t = x * 1.442695040f;
-    const float lost = __builtin_fmaf(x, 1.442695040f, -t) + x * 1.925963033e-8f;
-    const float power = __metalki_gpu_ex2_approx(t);
-    return power > 0.0f && power < __builtin_inff() ? __builtin_fmaf(power * 0.693147181f, lost, power) : power;
+    constexpr float per_unit = 1.442695041f, rest = 1.925963033e-8f, range = 252.0f, large = 12582912.0f;
+    const float share = __metalki_gpu_saturate(__builtin_fmaf(x, per_unit / range, 0.5f));
+    const float biased = __metalki_gpu_fma_down(share, range, large + 1.0f);
+    const float n = biased - (large + 127.0f);
+    const float f = __builtin_fmaf(x, rest, __builtin_fmaf(x, per_unit, -n));
+    return __metalki_gpu_ex2_approx(f) * __builtin_bit_cast(float, __builtin_bit_cast(uint, biased) << 23);
 }
 __gpu float __metalki_gpu_expf(float x) { return metal::__gpu_exp_clamped(x); }
 __gpu float __metalki_gpu_exp2f(float x) { return metal::__gpu_exp_clamped((double)x * 0.69314718055994530942); }
