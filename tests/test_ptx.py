@@ -160,6 +160,69 @@ def test_small_matrices_go_to_the_tensor_cores(element: str, tmp_path: Path) -> 
     assert text.count("shfl.sync") == 8
 
 
+def test_products_with_the_same_second_factor_share_an_instruction(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device const half* a, device const half* b, device float* c) {"
+        " simdgroup_half8x8 x0, x1, y; simdgroup_load(x0, a); simdgroup_load(x1, a + 64); simdgroup_load(y, b);"
+        " simdgroup_float8x8 s0 = make_filled_simdgroup_matrix<float, 8, 8>(0.0f), s1 = s0;"
+        " simdgroup_multiply_accumulate(s0, x0, y, s0); simdgroup_multiply_accumulate(s1, x1, y, s1);"
+        " simdgroup_store(s0, c); simdgroup_store(s1, c + 64); }",
+        tmp_path,
+    )
+    assert text.count("mma.sync") == 1
+
+
+def test_minimum_and_maximum_are_one_instruction(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float* a, device half* h, uint i [[thread_position_in_grid]])"
+        " { a[i] = min(max(a[i], a[i + 9]), a[i + 20]); h[i] = fmax(h[i], h[i + 9]); }",
+        tmp_path,
+    )
+    assert all(name in text for name in ("max.f32", "min.f32", "max.f16"))
+    assert "setp" not in text.split("ld.global", 1)[1]
+
+
+def test_exp_has_no_branches(tmp_path: Path) -> None:
+    text = code("kernel void k(device float* a, uint i [[thread_position_in_grid]]) { a[i] = exp(a[i]); }", tmp_path)
+    after = text.split("ld.global.f32", 1)[1]
+    assert after.count("ex2.approx.f32") == 1
+    assert "setp" not in after and "selp" not in after
+
+
+ROW_LOOP = """
+kernel void k(device float* o, device const float* a, constant uint& n, uint l [[thread_index_in_simdgroup]]) {{
+    float t = 0;
+    for (uint i = l; i < n; i += {0}) t {1};
+    o[l] = t;
+}}
+"""
+
+
+@pytest.mark.parametrize(("step", "body", "reads"), [(32, "+= a[i]", 5), (32, "= max(t, a[i])", 5), (33, "+= a[i]", 1)])
+def test_loops_that_read_have_several_reads_under_way(step: int, body: str, reads: int, tmp_path: Path) -> None:
+    # Four at a time and the rest one by one; with a step of 33 the counter may start again below the end.
+    assert code(ROW_LOOP.format(step, body), tmp_path).count("ld.global.f32") == reads
+
+
+def test_neighbours_are_loaded_together(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float* o, device const float* a, constant uint& n, uint i [[thread_position_in_grid]]) {"
+        " float t = 0; device const float* p = a + 8 * i;"
+        " for (uint k = 0; k < n; ++k, p += 1024) for (int j = 0; j < 8; ++j) t += p[j] * (j + 1.5f); o[i] = t; }",
+        tmp_path,
+    )
+    assert text.count("ld.global.v4.f32") >= 2
+
+
+def test_neighbours_that_lie_differently_in_each_thread_are_not(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float* o, device const float* a, uint i [[thread_position_in_grid]])"
+        " { o[i] = a[i] * 2 + a[i + 1] * 3 + a[i + 2] * 4 + a[i + 3] * 5 + a[i + 4]; }",
+        tmp_path,
+    )
+    assert "ld.global.v" not in text
+
+
 def test_float_matrices_stay_exact(tmp_path: Path) -> None:
     text = code(MATRIX_LOOP.format("float"), tmp_path)
     assert "mma" not in text

@@ -45,6 +45,14 @@ bool is_usable(DeviceNumber device) {
 
 thread_local Device* used_here = nullptr;
 
+// What a context brings with it ends in the reverse order: closing has to be asked for after it was made.
+void close_at_exit() {
+    [[maybe_unused]] static const int once = std::atexit([] {
+        for (Device* device : devices())
+            device->close();
+    });
+}
+
 } // namespace
 
 Use::Use(Device& device) : outer_(used_here) {
@@ -65,7 +73,8 @@ Device::Device(DeviceNumber number) : facts_(read_facts(number)) {}
 
 void Device::close() {
     constexpr int patience = 1000; // milliseconds
-    closed_.store(true);
+    if (closed_.exchange(true))
+        return;
     for (int waited = 0; waited < patience && !mutex_.try_lock(); ++waited)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
@@ -123,6 +132,7 @@ void Device::renew() {
             driver().context_pop(&popped);
             throw Error(works, "cuCtxSynchronize");
         }
+        close_at_exit();
         generation_.fetch_add(1, std::memory_order_release);
         broken_.store(false, std::memory_order_release);
         for (const auto& renewal : renewals_)
@@ -168,10 +178,6 @@ const std::vector<Device*>& devices() {
                 std::fprintf(stderr, "metalki: GPU %d is left out: %s\n", ordinal, error.what());
             }
         }
-        std::atexit([] {
-            for (Device* device : devices())
-                device->close();
-        });
         return made;
     }();
     return *all;

@@ -144,7 +144,12 @@ void Memory::remove_host_range(void* address) {
         const std::lock_guard lock(ranges_mutex_);
         ranges_.erase(address);
     }
-    driver().host_unregister(address);
+    try {
+        const Use use(device_);
+        driver().host_unregister(address);
+    } catch (const std::exception&) {
+        // Without its context the driver knows nothing of the range.
+    }
 }
 
 void Memory::renewed() {

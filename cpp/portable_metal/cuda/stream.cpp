@@ -80,11 +80,16 @@ Progress Point::look(std::string& failure) const {
 }
 
 double Point::seconds_since(const Point& earlier) const {
-    if (generation_ != gpu_.device.generation() || earlier.generation_ != generation_)
-        return 0;
-    float milliseconds = 0;
-    const Result result = driver().event_elapsed(&milliseconds, earlier.event_, event_);
-    return result == Result::success ? double{milliseconds} / 1000 : 0;
+    try {
+        const Use use(gpu_.device);
+        if (generation_ != gpu_.device.generation() || earlier.generation_ != generation_)
+            return 0;
+        float milliseconds = 0;
+        const Result result = driver().event_elapsed(&milliseconds, earlier.event_, event_);
+        return result == Result::success ? double{milliseconds} / 1000 : 0;
+    } catch (const std::exception&) {
+        return 0; // the device is lost, or the process ends
+    }
 }
 
 Stream::Stream(Gpu& gpu, int priority) : gpu_(gpu), priority_(priority) {

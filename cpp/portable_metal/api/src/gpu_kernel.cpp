@@ -10,6 +10,7 @@ namespace {
 constexpr std::uint32_t most_value_bytes = 1024;  // of one argument that is a parameter
 constexpr std::uint32_t most_values_bytes = 3200; // of all: addresses and geometry take the rest
 constexpr std::uint32_t deepest_threadgroup = 64; // z of CUDA's blocks
+constexpr std::uint32_t small_threadgroup = 512;  // threads that may have 128 registers each
 
 // Only what the kernel cannot write, and what has one size.
 std::uint32_t value_size(const compiler::Argument& argument) {
@@ -55,7 +56,8 @@ bool GpuCode::Form::has_same_shape(const Form& other) const {
         const compiler::Uint3 all = form.threads.value_or(compiler::Uint3{0, 0, 0});
         return std::array{all.x, all.y, all.z};
     };
-    return folded == other.folded && whole == other.whole && axes == other.axes && size(*this) == size(other);
+    return folded == other.folded && whole == other.whole && axes == other.axes && most_threads == other.most_threads &&
+           size(*this) == size(other);
 }
 
 std::unique_ptr<const GpuCode::Form> GpuCode::make(Form wanted) const {
@@ -65,6 +67,7 @@ std::unique_ptr<const GpuCode::Form> GpuCode::make(Form wanted) const {
     request.whole = wanted.whole;
     request.axes = wanted.axes;
     request.threadgroup = wanted.threads;
+    request.most_threads = wanted.most_threads;
     request.value_bytes = wanted.value_bytes;
     wanted.kernel = std::make_unique<cuda::Kernel>(device_, compiler::make_gpu_code(*library_, name_, constants_, request));
     return std::make_unique<const Form>(std::move(wanted));
@@ -104,6 +107,8 @@ const GpuCode::Form* GpuCode::specialised(compiler::Uint3 grid, compiler::Uint3 
     // With two or three axes the driver's code was up to twice as slow as without: the size is told of lines only.
     if (threads.y == 1 && threads.z == 1)
         wanted.threads = threads;
+    if (std::uint64_t{threads.x} * threads.y * threads.z <= small_threadgroup)
+        wanted.most_threads = small_threadgroup;
     const std::uint64_t shape = (std::uint64_t{threads.x} << 40 | std::uint64_t{threads.y} << 24 | threads.z << 8) ^
                                 (wanted.axes << 1 | unsigned{wanted.whole});
     if (last_shape_.exchange(shape, std::memory_order_relaxed) != shape) {

@@ -42,6 +42,7 @@ public:
         bool whole = false;                     // only for grids of whole threadgroups that go in one launch
         unsigned axes = 3;                      // only for a single thread on the others
         std::optional<compiler::Uint3> threads; // set: for threadgroups of this size only
+        unsigned most_threads = 0;              // in a threadgroup; 0: any number
         std::unique_ptr<cuda::Kernel> kernel;
 
         bool has_same_shape(const Form& other) const;

@@ -1,6 +1,7 @@
 // See the header.
 #include "ptx/make_code.hpp"
 
+#include <algorithm>
 #include <cctype>
 
 #include "llvm/IR/Verifier.h"
@@ -17,6 +18,7 @@
 #include "ptx/address_spaces.hpp"
 #include "ptx/alignment.hpp"
 #include "ptx/device_functions.hpp"
+#include "ptx/early_loads.hpp"
 #include "ptx/entry.hpp"
 #include "ptx/orderings.hpp"
 #include "ptx/simd_functions.hpp"
@@ -28,6 +30,8 @@
 
 namespace metalki::compiler::ptx {
 namespace {
+
+constexpr unsigned registers_of_processor = 65536;
 
 // PTX allows letters, digits, _ and $; profilers show this name.
 std::string entry_name(const std::string& function) {
@@ -74,6 +78,12 @@ void optimize_for_gpu(llvm::Module& module, llvm::TargetMachine& machine) {
     }
 }
 
+void verify(const llvm::Module& module) {
+    if (std::getenv("METALKI_VERIFY") && llvm::verifyModule(module, &llvm::errs())) {
+        throw std::runtime_error("the code made for the GPU is damaged");
+    }
+}
+
 void keep_entry_only(llvm::Module& module, const llvm::Function& entry) {
     for (llvm::Function& function : module) {
         if (&function != &entry && !function.isDeclaration()) {
@@ -110,9 +120,7 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     out.geometry_offset = 0;
     add_device_functions(module, *entry.log, request.target);
     keep_entry_only(module, *entry.function);
-    if (std::getenv("METALKI_VERIFY") && llvm::verifyModule(module, &llvm::errs())) {
-        throw std::runtime_error("the code made for the GPU is damaged");
-    }
+    verify(module);
     widen_copies(module);
     spread_small_arrays(module);
     spread_vector_indices(module);
@@ -124,6 +132,11 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     spread_vector_indices(module);
     guard_alignment(module);
     merge_loads(module, machine);
+    const bool wants_registers = hoist_loads(module);
+    if (wants_registers && request.most_threads > 0) {
+        limit_registers(*entry.function, std::min(96u, registers_of_processor / request.most_threads));
+    }
+    verify(module);
     const ObjectCode text = emit(module, machine, llvm::CodeGenFileType::AssemblyFile);
     out.ptx.assign(text.begin(), text.end());
     return out;

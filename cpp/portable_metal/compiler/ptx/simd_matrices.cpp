@@ -32,7 +32,7 @@ llvm::Value* source(const llvm::CallInst& call, unsigned argument) {
 // What one instruction does: its 16 rows are those of two products with the same B, or the upper half stays empty.
 struct TensorProduct {
     llvm::CallInst* lower;
-    llvm::CallInst* upper; // after `lower` in its block; null: none
+    llvm::CallInst* upper; // just before `lower`; null: none
     llvm::CallInst* place() const { return upper ? upper : lower; }
 };
 
@@ -63,13 +63,33 @@ void multiply_on_tensor_cores(const TensorProduct& product, llvm::Type* small, M
     }
 }
 
-// Whether the product may as well be made at `later`, in the same block.
-bool can_wait(const llvm::CallInst& call, const llvm::CallInst& later) {
-    return llvm::none_of(call.users(), [&](const llvm::User* user) {
-        const auto* instruction = llvm::cast<llvm::Instruction>(user);
-        return instruction->getParent() == call.getParent() && !llvm::isa<llvm::PHINode>(instruction) &&
-               (instruction == &later || instruction->comesBefore(&later));
-    });
+// What takes elements of the result before `later`, in the same block; false when one of them is used before it.
+bool find_early_elements(const llvm::Value& value, const llvm::CallInst& later, std::vector<llvm::Instruction*>& elements) {
+    for (const llvm::User* user : value.users()) {
+        auto* instruction = llvm::cast<llvm::Instruction>(const_cast<llvm::User*>(user));
+        if (instruction->getParent() != later.getParent() || llvm::isa<llvm::PHINode>(instruction) ||
+            later.comesBefore(instruction)) {
+            continue;
+        }
+        if (!llvm::isa<llvm::ExtractElementInst>(instruction) || !find_early_elements(*instruction, later, elements)) {
+            return false;
+        }
+        elements.push_back(instruction);
+    }
+    return true;
+}
+
+// Moves the product behind `later`, in the same block, if nothing before that needs it.
+bool postpone(llvm::CallInst& call, llvm::CallInst& later) {
+    std::vector<llvm::Instruction*> elements;
+    if (!find_early_elements(call, later, elements)) {
+        return false;
+    }
+    call.moveAfter(&later);
+    for (llvm::Instruction* element : elements) {
+        element->moveAfter(&call);
+    }
+    return true;
 }
 
 // In an order in which definitions come before uses, but for those around loops.
@@ -82,8 +102,9 @@ std::vector<TensorProduct> pair_products(llvm::ArrayRef<llvm::CallInst*> calls, 
         }
         const std::pair key(static_cast<const llvm::BasicBlock*>(call->getParent()), Pair{source(*call, 2), source(*call, 3)});
         const auto found = halves.find(key);
-        if (found != halves.end() && can_wait(*products[found->second].lower, *call) &&
-            small_type(*products[found->second].lower, architecture) == small_type(*call, architecture)) {
+        if (found != halves.end() &&
+            small_type(*products[found->second].lower, architecture) == small_type(*call, architecture) &&
+            postpone(*products[found->second].lower, *call)) {
             products.push_back({products[found->second].lower, call});
             products[found->second].lower = nullptr;
             halves.erase(found);
