@@ -38,18 +38,6 @@ void check_values(const FunctionInfo& function, const GpuRequest& request) {
 }
 
 // What a kernel only reads for as long as it runs.
-llvm::Metadata* number_metadata(llvm::LLVMContext& context, unsigned number) {
-    return llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), number));
-}
-
-void annotate(llvm::Function& entry, const char* what, llvm::Metadata* value) {
-    llvm::LLVMContext& context = entry.getContext();
-    entry.getParent()
-        ->getOrInsertNamedMetadata("nvvm.annotations")
-        ->addOperand(
-            llvm::MDNode::get(context, {llvm::ConstantAsMetadata::get(&entry), llvm::MDString::get(context, what), value}));
-}
-
 bool is_constant(const Argument& argument) {
     return argument.kind == ArgumentKind::texture || argument.kind == ArgumentKind::sampler ||
            (argument.kind == ArgumentKind::buffer && argument.constant_space);
@@ -135,8 +123,14 @@ private:
         limit_threads();
     }
 
-    llvm::Metadata* number_metadata(unsigned number) { return compiler::ptx::number_metadata(context_, number); }
-    void annotate(const char* what, llvm::Metadata* value) { compiler::ptx::annotate(*function_, what, value); }
+    llvm::Metadata* number_metadata(unsigned number) {
+        return llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context_), number));
+    }
+    void annotate(const char* what, llvm::Metadata* value) {
+        module_.getOrInsertNamedMetadata("nvvm.annotations")
+            ->addOperand(llvm::MDNode::get(
+                context_, {llvm::ConstantAsMetadata::get(function_), llvm::MDString::get(context_, what), value}));
+    }
     void annotate(const char* what, unsigned value) { annotate(what, number_metadata(value)); }
 
     void limit_threads() {
@@ -268,10 +262,6 @@ Entry make_entry(llvm::Function& thread, const std::string& name, const Function
                  std::size_t static_threadgroup_memory, const GpuRequest& request) {
     check_values(function, request);
     return EntryMaker(thread, name, function, request).make(static_threadgroup_memory);
-}
-
-void limit_registers(llvm::Function& entry, unsigned count) {
-    annotate(entry, "maxnreg", number_metadata(entry.getContext(), count));
 }
 
 } // namespace metalki::compiler::ptx

@@ -22,7 +22,4 @@ struct Entry {
 Entry make_entry(llvm::Function& thread, const std::string& name, const FunctionInfo& function,
                  std::size_t static_threadgroup_memory, const GpuRequest& request);
 
-// The driver may spend so many on each thread. Without, it saves them as if threadgroups were large.
-void limit_registers(llvm::Function& entry, unsigned count);
-
 } // namespace metalki::compiler::ptx

@@ -32,6 +32,7 @@ namespace metalki::compiler::ptx {
 namespace {
 
 constexpr unsigned registers_of_processor = 65536;
+constexpr unsigned many_registers = 96;
 
 // PTX allows letters, digits, _ and $; profilers show this name.
 std::string entry_name(const std::string& function) {
@@ -84,6 +85,13 @@ void verify(const llvm::Module& module) {
     }
 }
 
+// Without a limit the driver saves registers as if threadgroups were large. LLVM would print it, but reads what it knows of a
+// kernel once, long before this is known.
+void limit_registers(GpuCode& code, unsigned count) {
+    const std::size_t entry = code.ptx.find(".entry " + code.entry + "(");
+    code.ptx.insert(code.ptx.find("\n{", entry), "\n.maxnreg " + std::to_string(count));
+}
+
 void keep_entry_only(llvm::Module& module, const llvm::Function& entry) {
     for (llvm::Function& function : module) {
         if (&function != &entry && !function.isDeclaration()) {
@@ -133,12 +141,12 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     guard_alignment(module);
     merge_loads(module, machine);
     const bool wants_registers = hoist_loads(module);
-    if (wants_registers && request.most_threads > 0) {
-        limit_registers(*entry.function, std::min(96u, registers_of_processor / request.most_threads));
-    }
     verify(module);
     const ObjectCode text = emit(module, machine, llvm::CodeGenFileType::AssemblyFile);
     out.ptx.assign(text.begin(), text.end());
+    if (wants_registers && request.most_threads > 0) {
+        limit_registers(out, std::min(many_registers, registers_of_processor / request.most_threads));
+    }
     return out;
 }
 

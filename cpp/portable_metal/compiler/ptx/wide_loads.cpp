@@ -230,8 +230,23 @@ private:
     bool is_uniform(const llvm::SCEV* term) {
         return !llvm::SCEVExprContains(term, [&](const llvm::SCEV* part) {
             const auto* unknown = llvm::dyn_cast<llvm::SCEVUnknown>(part);
-            return unknown && !uniformity_.isUniform(unknown->getValue());
+            return unknown && !is_uniform(unknown->getValue(), 0);
         });
+    }
+    // LLVM takes what a parameter holds for different in each thread, because its address is a generic one.
+    bool is_uniform(const llvm::Value* value, int depth) {
+        constexpr int deepest = 8;
+        const auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
+        if (!instruction || uniformity_.isUniform(instruction)) {
+            return true;
+        }
+        const auto* load = llvm::dyn_cast<llvm::LoadInst>(instruction);
+        const auto* parameter =
+            load ? llvm::dyn_cast<llvm::Argument>(llvm::getUnderlyingObject(load->getPointerOperand())) : nullptr;
+        const bool computes = llvm::isa<llvm::BinaryOperator, llvm::CastInst, llvm::GetElementPtrInst>(instruction);
+        return depth < deepest && (computes || (parameter && parameter->hasByValAttr())) &&
+               llvm::all_of(
+                   instruction->operands(), [&](const llvm::Value* operand) { return is_uniform(operand, depth + 1); });
     }
     static unsigned zeros_of(const Plan& plan) {
         return static_cast<unsigned>(std::countr_zero(static_cast<std::uint64_t>(plan.width)));
