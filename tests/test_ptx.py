@@ -182,6 +182,17 @@ def test_minimum_and_maximum_are_one_instruction(tmp_path: Path) -> None:
     assert "setp" not in text.split("ld.global", 1)[1]
 
 
+@pytest.mark.parametrize("kind", ["ushort", "short", "uchar", "char"])
+def test_small_integers_become_floats_by_way_of_words(kind: str, tmp_path: Path) -> None:
+    text = code(
+        f"kernel void k(device float* o, device const {kind}* a, uint i [[thread_position_in_grid]])"
+        " { o[i] = float(a[i] & 15) * a[i + 1]; }",
+        tmp_path,
+    )
+    assert re.search(r"cvt\.rn\.f32\.[us]32", text)
+    assert not re.search(r"cvt\.rn\.f32\.[us](8|16)", text)
+
+
 def test_exp_has_no_branches(tmp_path: Path) -> None:
     text = code("kernel void k(device float* a, uint i [[thread_position_in_grid]]) { a[i] = exp(a[i]); }", tmp_path)
     after = text.split("ld.global.f32", 1)[1]

@@ -8,6 +8,8 @@
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/Instructions.h"
 
+#include "ptx/builder.hpp"
+
 namespace metalki::compiler::ptx {
 namespace {
 
@@ -29,7 +31,8 @@ public:
         for (llvm::Instruction* next = point_; next;) {
             llvm::Instruction& instruction = *std::exchange(next, next->getNextNode());
             auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
-            if (load && load->isSimple()) {
+            // Threadgroup memory is near; more threads at a time do more for it than more registers.
+            if (load && load->isSimple() && load->getPointerAddressSpace() != shared_space) {
                 consider(*load);
             } else if (is_fence(instruction)) {
                 point_ = instruction.getNextNode();

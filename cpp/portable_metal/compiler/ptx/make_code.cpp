@@ -17,6 +17,7 @@
 #include "codegen/synchronization_sites.hpp"
 #include "ptx/address_spaces.hpp"
 #include "ptx/alignment.hpp"
+#include "ptx/conversions.hpp"
 #include "ptx/device_functions.hpp"
 #include "ptx/early_loads.hpp"
 #include "ptx/entry.hpp"
@@ -138,6 +139,7 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     optimize_for_gpu(module, machine);
     refuse_initialisers(module, function);
     spread_vector_indices(module);
+    widen_conversions(module);
     guard_alignment(module);
     merge_loads(module, machine);
     const bool wants_registers = hoist_loads(module);
