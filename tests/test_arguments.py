@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import metalki as mk
+from metalki import _cuda
 from metalki import kernel_interface as KI
 
 B = mk.MetalBackend()
@@ -348,3 +349,41 @@ def test_slices_start_at_any_element(name: str) -> None:
         expected = np.zeros(16, a.dtype)
         expected[start : start + 5] = 2 * np.arange(5) + 2 * start + 1
         np.testing.assert_array_equal(out.numpy(), expected)
+
+
+class _OnAGpu:
+    """What another CUDA library's empty array looks like."""
+
+    asked = 0
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        self.asked += 1
+        return {"shape": (0, 3), "typestr": "<f4", "data": (0, True), "strides": None, "version": 3, "stream": 7}
+
+
+class _KeepsItsMemory:
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        raise RuntimeError("it needs gradients")
+
+    def __dlpack__(self) -> None: ...
+
+
+def test_a_foreign_gpu_array_is_asked_for_its_memory_once() -> None:
+    given = _OnAGpu()
+    foreign = _cuda.adopt(given, mk.device(), "test")
+    assert foreign is not None
+    assert given.asked == 1
+    assert (foreign.array.shape, foreign.array.dtype, foreign.stream, foreign.read_only) == (
+        (0, 3),
+        np.float32,
+        7,
+        True,
+    )
+    assert _cuda.adopt(np.zeros(3), mk.device(), "test") is None
+    assert _cuda.adopt(object(), mk.device(), "test") is None
+    with pytest.raises(
+        mk.ArgumentError, match="test: a _KeepsItsMemory does not hand its memory over: it needs gradients"
+    ):
+        _cuda.adopt(_KeepsItsMemory(), mk.device(), "test")
