@@ -66,11 +66,12 @@ _SORT = """
         }
 #endif
         NETWORK
-        STORE
+        if (length == KI_CHUNK) { STORE_OUT } else { STORE }
     }
     MERGES
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    for (uint i = lane; i < length; i += 32) to[i] = ki_back(keys[i]);
+    // Whole chunks are there already.
+    for (uint i = length / KI_CHUNK * KI_CHUNK + lane; i < length; i += 32) to[i] = ki_back(keys[i]);
 #if KI_FLOAT
     if (is_special) {
         // Of zeros those with a sign come first, NaN last.
@@ -121,7 +122,7 @@ _MERGES = """// What would be beyond the end is larger than all else, and stays 
         for (uint at = 0; at < end; at += KI_CHUNK) {
             FETCH
             MERGE
-            MERGED
+            if (size >= end && at + KI_CHUNK <= length) { MERGED_OUT } else { MERGED }
         }
     }
 """
@@ -234,8 +235,10 @@ def body(form: Form) -> str:
         "LEAST_BITS": least,
         "NO_NANS": " ".join(f"v{i} = v{i} != v{i} ? KI_NAN : v{i};" for i in each),
         "NETWORK": "\n".join(sort.text),
+        "STORE_OUT": " ".join(f"to[{32 * sort.row(i)} + lane] = ki_back(v{i});" for i in each),
         "STORE": " ".join(f"keys[at + {32 * sort.row(i)} + lane] = v{i};" for i in each),
         "FETCH": " ".join(f"v{i} = keys[at + {32 * i} + lane];" for i in each),
+        "MERGED_OUT": " ".join(f"to[at + {32 * merge.row(i)} + lane] = ki_back(v{i});" for i in each),
         "MERGED": " ".join(f"keys[at + {32 * merge.row(i)} + lane] = v{i};" for i in each),
         "MERGE": "\n".join(merge.text),
     }
