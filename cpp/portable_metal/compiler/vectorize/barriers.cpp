@@ -84,6 +84,8 @@ BarrierCutter::BarrierCutter(llvm::Function& body, const Geometry& geometry, con
     for (const llvm::Attribute& attribute : body.getAttributes().getFnAttrs()) {
         entry_->addFnAttr(attribute);
     }
+    // So that what it holds can be read once, in front of the loops.
+    entry_->addDereferenceableParamAttr(0, sizeof(ThreadgroupContext));
     slots_block_ = &body.getEntryBlock();
     prologue_ = slots_block_->getSingleSuccessor();
 }
