@@ -212,6 +212,12 @@ try:
     print("fresh:", np.unique(fresh.numpy()))
 except mk.DeviceError as error:
     print("fresh:", "Start the process anew" in str(error))
+try:
+    mk.Kernel(HEAD + "kernel void later(device uint* a) { a[0] = 7; }")(shared, ndrange=1)
+    mk.synchronize()
+    print("later:", shared.numpy()[0])
+except mk.DeviceError as error:
+    print("later:", "Start the process anew" in str(error))
 mk.set_device("cpu")
 there = mk.ones(100, np.uint32)
 mk.Kernel(HEAD + "kernel void add(device uint* a, uint i [[thread_position_in_grid]]) { a[i] += 1; }")(there, ndrange=100)
@@ -234,6 +240,7 @@ def test_a_fault_is_reported_and_the_device_is_usable_again_or_says_that_it_is_n
     assert "shared: [2]" in text, text
     assert "private: True" in text, text
     assert "fresh: [2]" in text or "fresh: True" in text, text
+    assert "later: 7" in text or "later: True" in text, text
     assert "cpu: [2]" in text, text
 
 

@@ -54,6 +54,8 @@ NS::SharedPtr<MTL::CompileOptions> make_options(const CompileOptions& options) {
     const std::string text = error ? to_string(error->localizedDescription()) : "the device gives no reason";
     if (error && read_diagnostics(error, source).empty() && text.find("function constant") != std::string::npos)
         throw ArgumentError(text);
+    if (error && error->code() == MTL::LibraryErrorInternal)
+        throw DeviceError("kernel \"" + kernel + "\": " + text);
     fail(error, source, "kernel \"" + kernel + "\": " + text);
 }
 

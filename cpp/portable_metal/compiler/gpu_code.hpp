@@ -15,7 +15,7 @@
 //     texture      the 8-byte device address of its TextureDescriptor (texture_abi.hpp), whose levels point at device memory
 //     sampler      the 8-byte device address of its SamplerState
 //     by value     GpuRequest::value_bytes[slot] bytes of content, in place of the address
-//   at geometry_offset, a GpuGeometry.
+//   at 0, a GpuGeometry.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +63,6 @@ struct GpuCode {
     std::string ptx;
     std::string entry;                            // name of the .entry
     std::vector<std::uint32_t> parameter_offsets; // by slot
-    std::uint32_t geometry_offset = 0;
     std::uint32_t parameter_bytes = 0;
     std::size_t static_threadgroup_memory = 0; // bytes; part of the module's static shared memory
     bool prints = false;                       // writes into GpuGeometry::log

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <thread>
 
 namespace metalki::cuda {
@@ -41,6 +42,11 @@ bool is_usable(DeviceNumber device) {
     return number(DeviceAttribute::capability_major, device) >= 7 && number(DeviceAttribute::warp_size, device) == 32 &&
            attribute(DeviceAttribute::unified_addressing, device) != 0 &&
            attribute(DeviceAttribute::can_use_host_pointer_for_registered_memory, device) != 0;
+}
+
+bool is_asked_for() {
+    const char* wanted = std::getenv("METALKI_DEVICE");
+    return wanted && std::string_view(wanted).starts_with("cuda");
 }
 
 thread_local Device* used_here = nullptr;
@@ -166,6 +172,8 @@ const std::vector<Device*>& devices() {
         auto* made = new std::vector<Device*>;
         const Driver* there = find_driver();
         int count = 0;
+        if (!there && is_asked_for())
+            std::fprintf(stderr, "metalki: no NVIDIA GPU can be used: %s\n", missing_driver_reason().c_str());
         if (!there || there->device_get_count(&count) != Result::success)
             return made;
         for (int ordinal = 0; ordinal < count; ++ordinal) {

@@ -11,6 +11,9 @@ namespace metalki::cuda {
 
 using DeviceNumber = int;
 using Address = std::uint64_t; // in the one address space of host and devices
+inline Address address_of(const void* pointer) {
+    return reinterpret_cast<Address>(pointer);
+}
 using Context = struct ContextObject*;
 using Module = struct ModuleObject*;
 using Function = struct FunctionObject*;

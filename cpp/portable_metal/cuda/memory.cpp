@@ -16,9 +16,6 @@ constexpr std::size_t largest_cut = 256 << 10; // larger blocks come from the sy
 constexpr std::size_t piece_bytes = 4 << 20;
 constexpr std::size_t most_kept_of_host = 128 << 20;
 
-Address address_of(const void* pointer) {
-    return reinterpret_cast<Address>(pointer);
-}
 void* pointer_to(Address address) {
     return reinterpret_cast<void*>(address);
 }

@@ -32,9 +32,6 @@ DeviceFacts facts_of(const cuda::DeviceFacts& gpu) {
 std::byte* pointer_to(cuda::Address address) {
     return reinterpret_cast<std::byte*>(address);
 }
-cuda::Address address_of(const std::byte* pointer) {
-    return reinterpret_cast<cuda::Address>(pointer);
-}
 
 // Shared memory of a device that has gone must not be touched, so devices stay; calls after a fork are refused elsewhere.
 class GpuDevice final : public DeviceState {
@@ -52,7 +49,7 @@ public:
     }
     void deallocate(std::byte* address, std::size_t length, MTL::StorageMode storage) override {
         if (storage == MTL::StorageModePrivate)
-            return gpu_.memory.free_on_device(address_of(address), length, gpu_.device.generation());
+            return gpu_.memory.free_on_device(cuda::address_of(address), length, gpu_.device.generation());
         give_back_host_memory(length);
         gpu_.memory.free_on_host(address, length);
     }

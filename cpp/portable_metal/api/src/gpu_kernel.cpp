@@ -167,7 +167,7 @@ void GpuCode::fill(GpuParameters& parameters, const Form& form, const GpuArgumen
         std::memcpy(block + code.parameter_offsets[slot], &offset, sizeof offset);
         parameters.threadgroup_memory += length;
     }
-    parameters.geometry = new (block + code.geometry_offset) compiler::GpuGeometry{};
+    parameters.geometry = new (block) compiler::GpuGeometry{};
 }
 
 } // namespace metalki::api

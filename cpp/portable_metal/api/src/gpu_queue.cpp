@@ -18,10 +18,6 @@ GpuRun& run_of(CommandBufferState& buffer) {
     return static_cast<GpuRun&>(*buffer.device_run);
 }
 
-cuda::Address address_of(const void* pointer) {
-    return reinterpret_cast<cuda::Address>(pointer);
-}
-
 std::uint32_t groups_of(std::uint32_t threads, std::uint32_t group) {
     return threads / group + (threads % group != 0);
 }
@@ -65,9 +61,9 @@ void GpuQueue::run(CommandBufferState& buffer, const Command& command) {
     const bool is_dispatch = command.kind == Command::Kind::dispatch || command.kind == Command::Kind::dispatch_indirect;
     try {
         if (command.kind == Command::Kind::copy)
-            stream_->copy(address_of(command.destination), address_of(command.source), command.size);
+            stream_->copy(cuda::address_of(command.destination), cuda::address_of(command.source), command.size);
         else if (command.kind == Command::Kind::fill)
-            stream_->fill(address_of(command.destination), command.fill_value, command.size);
+            stream_->fill(cuda::address_of(command.destination), command.fill_value, command.size);
         else
             dispatch(buffer, command);
     } catch (const cuda::Error& error) {
@@ -83,7 +79,7 @@ compiler::Uint3 GpuQueue::indirect_groups(const Command& command) {
         throw std::runtime_error("no host memory for the numbers of an indirect dispatch");
     const std::unique_ptr<std::byte, std::function<void(std::byte*)>> owner(
         memory, [this](std::byte* m) { gpu_.memory.free_on_host(m, sizeof(compiler::Uint3)); });
-    stream_->copy(address_of(memory), address_of(command.source), sizeof groups);
+    stream_->copy(cuda::address_of(memory), cuda::address_of(command.source), sizeof groups);
     stream_->synchronize();
     std::memcpy(&groups, memory, sizeof groups);
     const auto fits = [](std::uint32_t count, std::uint32_t size) { return std::uint64_t{count} * size <= UINT32_MAX; };

@@ -319,7 +319,6 @@ std::string write_gpu_code(const GpuCode& code) {
     out.write(code.ptx);
     out.write(code.entry);
     out.write_list(code.parameter_offsets, [&](std::uint32_t offset) { out.write(offset); });
-    out.write(code.geometry_offset);
     out.write(code.parameter_bytes);
     out.write(static_cast<std::uint64_t>(code.static_threadgroup_memory));
     out.write(code.prints);
@@ -333,7 +332,6 @@ std::optional<GpuCode> read_gpu_code(std::string_view record) {
         code.ptx = in.read_string();
         code.entry = in.read_string();
         code.parameter_offsets = in.read_list([&] { return in.read<std::uint32_t>(); });
-        code.geometry_offset = in.read<std::uint32_t>();
         code.parameter_bytes = in.read<std::uint32_t>();
         code.static_threadgroup_memory = in.read<std::uint64_t>();
         code.prints = in.read<bool>();

@@ -5,6 +5,7 @@
 
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
+#include "llvm/IR/Module.h"
 
 namespace metalki::compiler {
 
@@ -13,6 +14,11 @@ inline llvm::StringRef callee_name(const llvm::Instruction& instruction) {
     const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
     const llvm::Function* callee = call ? call->getCalledFunction() : nullptr;
     return callee ? callee->getName() : llvm::StringRef();
+}
+
+inline bool is_used(const llvm::Module& module, llvm::StringRef name) {
+    const llvm::Function* function = module.getFunction(name);
+    return function && !function->use_empty();
 }
 
 inline std::vector<llvm::CallInst*> calls_of(llvm::Function& caller, llvm::StringRef name) {

@@ -174,12 +174,8 @@ private:
         return variable;
     }
 
-    bool is_called(const char* name) const {
-        const llvm::Function* function = module_.getFunction(name);
-        return function && !function->use_empty();
-    }
     bool counts_lanes() const {
-        if (is_called(runtime::simd) || is_called(runtime::simd_mma) || is_called(runtime::simd_lane)) {
+        if (is_used(module_, runtime::simd) || is_used(module_, runtime::simd_mma) || is_used(module_, runtime::simd_lane)) {
             return true;
         }
         const std::vector<llvm::CallInst*> inputs = calls_of(thread_, runtime::input);

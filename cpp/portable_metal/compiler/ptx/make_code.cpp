@@ -13,6 +13,7 @@
 
 #include "codegen/analyses.hpp"
 #include "codegen/loader.hpp"
+#include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "codegen/synchronization_sites.hpp"
 #include "ptx/address_spaces.hpp"
@@ -42,11 +43,6 @@ std::string entry_name(const std::string& function) {
         name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
     }
     return name;
-}
-
-bool is_called(const llvm::Module& module, const char* name) {
-    const llvm::Function* function = module.getFunction(name);
-    return function && !function->use_empty();
 }
 
 void refuse_initialisers(const llvm::Module& module, const FunctionInfo& function) {
@@ -117,7 +113,7 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     out.function = function;
     out.entry = entry_name(function.name);
     out.static_threadgroup_memory = static_threadgroup_memory;
-    out.prints = is_called(module, runtime::rt_log);
+    out.prints = is_used(module, runtime::rt_log);
     unroll_indexing_loops(module, machine);
     llvm::Function& thread_function = *module.getFunction(thread);
     refuse_synchronization_elsewhere(module, thread_function);
@@ -126,7 +122,6 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     Entry entry = make_entry(thread_function, out.entry, function, static_threadgroup_memory, request);
     out.parameter_offsets = entry.parameter_offsets;
     out.parameter_bytes = entry.parameter_bytes;
-    out.geometry_offset = 0;
     add_device_functions(module, *entry.log, request.target);
     keep_entry_only(module, *entry.function);
     verify(module);
