@@ -14,6 +14,7 @@
 
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
+#include "compiler/compiler.hpp"
 
 namespace metalki::compiler {
 namespace {
@@ -175,7 +176,7 @@ void refuse_synchronization_elsewhere(llvm::Module& module, llvm::Function& entr
         for (llvm::User* user : function->users()) {
             auto* call = llvm::dyn_cast<llvm::CallInst>(user);
             if (!call || call->getFunction() != &entry) {
-                throw std::runtime_error(
+                throw SpecializationError(
                     "barriers and SIMD-group functions are not supported in functions that call themselves "
                     "or are called through a pointer");
             }

@@ -9,6 +9,7 @@
 #include "llvm/IR/Instructions.h"
 
 #include "codegen/runtime_names.hpp"
+#include "compiler/compiler.hpp"
 
 namespace metalki::compiler {
 namespace {
@@ -73,7 +74,7 @@ private:
 llvm::CallInst& call_in(llvm::User* user, const llvm::Function& entry) {
     auto* call = llvm::cast<llvm::CallInst>(user);
     if (call->getFunction() != &entry) {
-        throw std::runtime_error(
+        throw SpecializationError(
             "threadgroup memory and SIMD-group functions are not supported in functions that call themselves "
             "or are called through a pointer");
     }

@@ -10,6 +10,7 @@
 
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
+#include "compiler/compiler.hpp"
 #include "ptx/place.hpp"
 
 namespace metalki::compiler::ptx {
@@ -208,7 +209,7 @@ private:
              question ? std::vector<llvm::User*>(question->user_begin(), question->user_end()) : std::vector<llvm::User*>()) {
             auto* call = llvm::cast<llvm::CallInst>(user);
             if (call->getFunction() != function_) {
-                throw std::runtime_error(
+                throw SpecializationError(
                     "threadgroup memory and SIMD-group functions are not supported in functions that call themselves "
                     "or are called through a pointer");
             }
