@@ -88,7 +88,7 @@ void Device::close() {
 void Device::enter() {
     const auto check_open = [this] {
         if (closed_.load())
-            throw std::runtime_error("the process ends");
+            throw Lost("the process ends");
     };
     check_open();
     while (!mutex_.try_lock_shared()) { // closing keeps the lock
@@ -117,7 +117,7 @@ void Device::renew() {
     const std::unique_lock lock(mutex_);
     const std::lock_guard state(state_mutex_);
     if (!lost_.empty())
-        throw std::runtime_error(lost_);
+        throw Lost(lost_);
     if (context_ && !broken_.load(std::memory_order_relaxed))
         return;
     const bool again = context_ != nullptr;
@@ -125,7 +125,7 @@ void Device::renew() {
         if (again)
             lost_ = "device \"" + facts_.name + "\" is lost: after a fault it could not be made ready again: " + error.what() +
                     ". Start the process anew";
-        throw std::runtime_error(again ? lost_ : std::string(error.what()));
+        throw Lost(again ? lost_ : std::string(error.what()));
     };
     try {
         if (again)

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct DeviceFacts {
     std::size_t max_threadgroup_memory = 0, memory = 0; // bytes
     bool writes_from_streams = false;
     std::uint64_t pci = 0; // bus << 8 | device
+};
+
+// The device cannot be used.
+class Lost : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
 };
 
 // Lives as long as the process.
@@ -69,7 +76,7 @@ private:
 // another Use of the same device it does nothing.
 class Use {
 public:
-    // Throws Error or std::runtime_error when the device is lost.
+    // Throws Error or Lost.
     explicit Use(Device& device);
     ~Use();
     Use(const Use&) = delete;

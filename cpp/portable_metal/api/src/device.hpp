@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "Metal/Metal.hpp"
@@ -45,6 +46,12 @@ class DevicePoint;
 class DeviceQueue;
 class QueueState;
 
+// The device is at fault, not what it was given.
+class DeviceFailure : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
 // What differs from device to device. Devices live as long as the process.
 class DeviceState : public ObjectState {
 public:
@@ -68,7 +75,7 @@ public:
     virtual void track(BufferState&) {}
     virtual void forget(BufferState&) {}
 
-    // Throws CompileError, SpecializationError or std::runtime_error.
+    // Throws CompileError, SpecializationError, DeviceFailure or std::runtime_error.
     virtual std::shared_ptr<const DeviceCode> make_code(const std::shared_ptr<const compiler::Library>& library,
                                                         const std::string& function,
                                                         std::span<const compiler::ConstantValue> constants) = 0;

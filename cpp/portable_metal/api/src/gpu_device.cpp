@@ -72,7 +72,11 @@ public:
         target.architecture = gpu_.device.facts().architecture;
         target.ptx_version = ptx_version(cuda::driver().version);
         target.libdevice = cuda::find_libdevice();
-        return std::make_shared<GpuCode>(gpu_.device, library, function, constants, std::move(target));
+        try {
+            return std::make_shared<GpuCode>(gpu_.device, library, function, constants, std::move(target));
+        } catch (const cuda::Lost& lost) {
+            throw DeviceFailure(lost.what());
+        }
     }
     std::unique_ptr<DeviceQueue> make_queue(QueueState& queue) override { return std::make_unique<GpuQueue>(gpu_, queue); }
 

@@ -291,10 +291,10 @@ Function* Library::newFunction(const NS::String* name, const FunctionConstantVal
         return public_of<Function>(state.hand_out());
     } catch (const compiler::CompileError& problem) {
         set_error(error, LibraryErrorDomain, LibraryErrorCompileFailure, problem.what(), problem.diagnostics());
-    } catch (const compiler::SpecializationError& problem) {
-        set_error(error, LibraryErrorDomain, LibraryErrorCompileFailure, problem.what());
+    } catch (const DeviceFailure& problem) {
+        set_error(error, LibraryErrorDomain, LibraryErrorInternal, problem.what());
     } catch (const std::exception& problem) {
-        set_error(error, LibraryErrorDomain, LibraryErrorInternal, problem.what()); // of the device, not of the source
+        set_error(error, LibraryErrorDomain, LibraryErrorCompileFailure, problem.what());
     }
     return nullptr;
 }

@@ -118,10 +118,10 @@ ComputePipelineState* Device::newComputePipelineState(const Function* computeFun
         return public_of<ComputePipelineState>(state);
     } catch (const compiler::CompileError& problem) {
         set_error(error, LibraryErrorDomain, LibraryErrorCompileFailure, problem.what(), problem.diagnostics());
-    } catch (const compiler::SpecializationError& problem) {
-        set_error(error, LibraryErrorDomain, LibraryErrorCompileFailure, problem.what());
+    } catch (const DeviceFailure& problem) {
+        set_error(error, LibraryErrorDomain, LibraryErrorInternal, problem.what());
     } catch (const std::exception& problem) {
-        set_error(error, LibraryErrorDomain, LibraryErrorInternal, problem.what()); // of the device, not of the source
+        set_error(error, LibraryErrorDomain, LibraryErrorCompileFailure, problem.what());
     }
     return nullptr;
 }
