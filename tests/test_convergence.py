@@ -35,6 +35,11 @@ KERNELS: dict[str, tuple[str, Words]] = {
     "break out of for": (f"for (uint k = 0; k < 40u; ++k) {WATERFALL} {{ r = simd_sum(lane); break; }} }}", BY_KEY),
     "break out of for(;;)": (f"for (;;) {WATERFALL} {{ r = simd_sum(lane); break; }} }}", BY_KEY),
     "break out of do": (f"do {WATERFALL} {{ r = simd_sum(lane); break; }} }} while (true);", BY_KEY),
+    "nobody, as folding shows": (
+        "if (fmax(fabs(bfloat(-3)), fabs(bfloat(-2.75))) != bfloat(2)) { o[lane] = 31; return; }"
+        " r = simd_shuffle_up(key, ushort(1));",
+        np.full(KEYS.shape, 31, np.uint32),
+    ),
     "return": (f"while (true) {WATERFALL} {{ o[lane] = simd_sum(lane); return; }} }}", BY_KEY),
     "return from a function": ("r = by_key(key, lane);", BY_KEY),
     "return from a function in a loop": (

@@ -268,6 +268,7 @@ for _ in range(5):
     assert (done.stdout, done.returncode) == ("interrupted\n" * 5, 0), done.stderr
 
 
+@pytest.mark.stops_kernels
 @pytest.mark.parametrize("name", INTERRUPTED)
 def test_ctrl_c_stops_a_kernel_that_never_ends(name: str) -> None:
     launch = "spin(go, ndrange=1)\n" if name in ("synchronize", "device_synchronize", "numpy") else ""

@@ -90,6 +90,20 @@ def test_exit_with_work_in_flight(text: str) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "leaving\n", "")
 
 
+def test_exit_while_threads_compile() -> None:
+    result = python("""
+        def compile_on(thread):
+            for number in range(10**9):
+                text = "kernel void k(device float* a, uint i [[thread_position_in_grid]]) { a[i] = a[i] * %d.%d; }"
+                mk.Kernel(text % (thread, number)).disassemble("asm")
+        for thread in range(3):
+            threading.Thread(target=compile_on, args=(thread,), daemon=True).start()
+        threading.Event().wait(0.3)
+        print("leaving", flush=True)
+    """)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "leaving\n", "")
+
+
 def test_ctrl_c_during_a_wait_of_the_whole_device() -> None:
     process = subprocess.Popen(
         [

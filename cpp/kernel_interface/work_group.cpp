@@ -50,6 +50,8 @@ std::uint64_t wanted_threads(const Request& request) {
     const std::uint64_t work = product(request.work);
     const std::uint64_t most_groups = work <= little_work ? request.cores : request.cores * groups_for_a_core;
     const std::uint64_t groups = std::clamp<std::uint64_t>(work / (2 * request.width), 1, most_groups);
+    if (groups > 1 && groups < most_groups)
+        return std::min(request.limit, 2 * request.width); // rounded up, they would be too few
     return std::min(request.limit, round_up(divide_up(work, groups), request.width));
 }
 

@@ -32,6 +32,7 @@
 #include "frontend/entry_points.hpp"
 #include "frontend/parse.hpp"
 #include "kernel_source.hpp"
+#include "process_end.hpp"
 #include "ptx/make_code.hpp"
 #include "ptx/simd_matrices.hpp"
 #include "ptx/target.hpp"
@@ -281,17 +282,25 @@ Specialization ParsedLibrary::optimized(KernelModule code, std::size_t kernel, b
 
 Specialization ParsedLibrary::specialize(std::size_t kernel, std::span<const ConstantValue> constants,
                                          llvm::TargetMachine& machine) const {
+    const auto of_threads = [](Specialization by_thread) {
+        resolve_context(*by_thread.kernel.module, *by_thread.entry);
+        refuse_synchronization_elsewhere(*by_thread.kernel.module, *by_thread.entry);
+        by_thread.synchronizes = true;
+        return by_thread;
+    };
     KernelModule code = code_->read(roots_of(kernel, true, true));
+    std::optional<Specialization> by_thread;
     if (calls_synchronization(*code.module)) {
-        Specialization by_thread = optimized(std::move(code), kernel, true, constants, machine);
-        if (by_thread.synchronizes) {
-            resolve_context(*by_thread.kernel.module, *by_thread.entry);
-            refuse_synchronization_elsewhere(*by_thread.kernel.module, *by_thread.entry);
-            return by_thread;
+        by_thread = optimized(std::move(code), kernel, true, constants, machine);
+        if (by_thread->synchronizes) {
+            return of_threads(std::move(*by_thread));
         }
         code = code_->read(roots_of(kernel, true, true)); // what synchronised has folded away
     }
     Specialization by_group = optimized(std::move(code), kernel, false, constants, machine);
+    if (by_thread && by_group.synchronizes) {
+        return of_threads(std::move(*by_thread)); // here it has not
+    }
     resolve_context(*by_group.kernel.module, *by_group.entry);
     return by_group;
 }
@@ -348,6 +357,7 @@ CompiledKernel ParsedLibrary::compiled(std::size_t kernel, std::span<const Const
 std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view function,
                                                              std::span<const ConstantValue> constants,
                                                              std::span<const RuntimeSymbol> runtime) const {
+    const Compiling compiling;
     std::size_t kernel = index_of(function);
     std::string key = kernel_key(content_key_, function, constants);
     std::string scalar_key = content_hash(key + " scalar");
@@ -365,6 +375,7 @@ std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view fu
     code->prints = prints_messages(made);
     auto make_scalar = [self = shared_from_this(), kernel, scalar_key, runtime,
                         constants = std::vector<ConstantValue>(constants.begin(), constants.end())] {
+        const Compiling here;
         return std::shared_ptr<const KernelCode>(load_kernel(self->compiled(kernel, constants, false, scalar_key), runtime));
     };
     code->variants = make_variants(std::move(made), key, runtime, std::move(make_scalar));
@@ -398,6 +409,7 @@ std::shared_ptr<const GpuCode> ParsedLibrary::gpu_code(std::string_view function
             return std::make_shared<const GpuCode>(std::move(*known));
         }
     }
+    const Compiling compiling;
     auto made = std::make_shared<const GpuCode>(compile_for_gpu(kernel, constants, request));
     cache.store(key, write_gpu_code(*made));
     return made;
@@ -411,6 +423,7 @@ std::string ParsedLibrary::disassemble(std::string_view function, std::span<cons
     if (form != "llvm" && form != "asm") {
         throw SpecializationError("cannot disassemble to '" + std::string(form) + "': there are \"llvm\", \"asm\" and \"ptx\"");
     }
+    const Compiling compiling;
     auto machine = make_target_machine();
     std::size_t kernel = index_of(function);
     std::string why_scalar;
@@ -431,6 +444,7 @@ std::string ParsedLibrary::disassemble(std::string_view function, std::span<cons
 } // namespace
 
 std::shared_ptr<const Library> Library::from_source(std::string_view source, const Options& options) {
+    const Compiling compiling;
     return std::make_shared<ParsedLibrary>(source, options);
 }
 

@@ -20,6 +20,7 @@
 #include "codegen/optimize.hpp"
 #include "codegen/recursion.hpp"
 #include "codegen/runtime_names.hpp"
+#include "process_end.hpp"
 #include "vectorize/prepare.hpp"
 #include "vectorize/vectorize.hpp"
 #include "vectorize/widener.hpp"
@@ -179,6 +180,7 @@ private:
     std::shared_ptr<const KernelCode>& place(const Geometry& geometry) const { return codes_[index_of(geometry)]; }
 
     std::shared_ptr<const KernelCode> make(const Geometry& geometry) const {
+        const Compiling compiling;
         const DiskCache& cache = DiskCache::instance();
         std::string key = content_hash(key_ + " " + name_of(geometry));
         if (auto record = cache.load(key)) {
