@@ -174,7 +174,7 @@ TEST_CASE_FIXTURE(Fixture, "a fault names the kernel, fails what comes behind it
         commands->commit();
     before->waitUntilCompleted();
     CHECK(before->status() == MTL::CommandBufferStatusCompleted);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5)); // the one behind is with the device
+    std::this_thread::sleep_for(std::chrono::milliseconds(20)); // the one behind is with the device
     go = true;
     bad->waitUntilCompleted();
     behind->waitUntilCompleted();

@@ -96,9 +96,9 @@ Stream::Stream(Gpu& gpu, int priority) : gpu_(gpu), priority_(priority) {
     std::byte* memory = gpu.memory.allocate_on_host(sizeof(std::atomic<std::uint64_t>));
     if (!memory)
         throw std::bad_alloc();
-    counter_ = {new (memory) std::atomic<std::uint64_t>(0), [&gpu](std::atomic<std::uint64_t>* counter) {
-                    gpu.memory.free_on_host(reinterpret_cast<std::byte*>(counter), sizeof *counter);
-                }};
+    // Its memory stays with it: the device may write its last number when the stream and all points are gone already, and
+    // another stream's work would seem to be done.
+    counter_ = {new (memory) std::atomic<std::uint64_t>(0), [](std::atomic<std::uint64_t>*) {}};
 }
 
 Stream::~Stream() {

@@ -45,6 +45,7 @@ struct State final : fake_cuda::Control {
     std::multimap<std::string, std::pair<int, int>> failures; // function: calls left, code
     fake_cuda::Kernel kernel;
     int broken = 0; // what every call gives since a fault
+    int resets = 0; // of the context: what was given to the ones before is dropped
     std::map<std::uintptr_t, std::size_t> memory, ranges;
     std::size_t used = 0;
     std::set<Stream*> streams;
@@ -126,10 +127,10 @@ Stream* stream_of(Stream* stream) {
 
 // With the lock held. After a fault, what waits in streams is dropped.
 void enqueue(Stream* stream, std::function<void()> work) {
-    stream_of(stream)->work.push_back([work = std::move(work)] {
+    stream_of(stream)->work.push_back([work = std::move(work), context = state().resets] {
         {
             const std::lock_guard lock(state().mutex);
-            if (state().broken)
+            if (state().broken || state().resets != context)
                 return;
         }
         work();
@@ -205,6 +206,7 @@ DRIVER cuDevicePrimaryCtxReset_v2(int) {
     const std::lock_guard lock(s.mutex);
     s.calls.emplace_back("cuDevicePrimaryCtxReset");
     s.broken = 0;
+    ++s.resets;
     for (const auto& [address, bytes] : s.memory)
         std::free(reinterpret_cast<void*>(address));
     s.memory.clear();
