@@ -9,18 +9,13 @@
 #include "llvm/IR/Instructions.h"
 
 #include "ptx/builder.hpp"
+#include "ptx/loads.hpp"
 
 namespace metalki::compiler::ptx {
 namespace {
 
 constexpr std::uint64_t most_bits = 48 * 32; // of registers that wait for memory
 constexpr std::uint64_t many_bits = 24 * 32;
-
-// What a load must not be moved over.
-bool is_fence(const llvm::Instruction& instruction) {
-    const auto* call = llvm::dyn_cast<llvm::CallBase>(&instruction);
-    return instruction.mayWriteToMemory() || (call && (call->isConvergent() || !call->doesNotAccessMemory()));
-}
 
 class Hoister {
 public:
@@ -34,7 +29,7 @@ public:
             // Threadgroup memory is near; more threads at a time do more for it than more registers.
             if (load && load->isSimple() && load->getPointerAddressSpace() != shared_space) {
                 consider(*load);
-            } else if (is_fence(instruction)) {
+            } else if (separates_loads(instruction)) {
                 point_ = instruction.getNextNode();
                 bits_ = 0;
             }

@@ -20,6 +20,7 @@
 #include "llvm/Transforms/Utils/LoopUtils.h"
 
 #include "codegen/analyses.hpp"
+#include "ptx/loads.hpp"
 
 namespace metalki::compiler::ptx {
 namespace {
@@ -53,10 +54,7 @@ struct MarkIndexingLoops : llvm::PassInfoMixin<MarkIndexingLoops> {
     llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager&, llvm::LoopStandardAnalysisResults& analyses,
                                 llvm::LPMUpdater&) {
         const unsigned count = analyses.SE.getSmallConstantTripCount(&loop);
-        std::size_t size = 0;
-        for (const llvm::BasicBlock* block : loop.blocks()) {
-            size += block->size();
-        }
+        const std::size_t size = instructions_of(loop);
         if (count > 0 && count <= most_iterations && count * size <= most_instructions &&
             !llvm::getBooleanLoopAttribute(&loop, "llvm.loop.unroll.disable") && indexes_own_array(loop)) {
             llvm::addStringMetadataToLoop(&loop, "llvm.loop.unroll.full", 1);
@@ -69,9 +67,7 @@ constexpr std::size_t short_loop = 40;
 
 // Short, and without access to memory or other threads.
 bool only_calculates(const llvm::Loop& loop) {
-    std::size_t size = 0;
     for (const llvm::BasicBlock* block : loop.blocks()) {
-        size += block->size();
         for (const llvm::Instruction& instruction : *block) {
             const auto* call = llvm::dyn_cast<llvm::CallBase>(&instruction);
             if (instruction.mayReadOrWriteMemory() || (call && call->isConvergent())) {
@@ -79,7 +75,7 @@ bool only_calculates(const llvm::Loop& loop) {
             }
         }
     }
-    return loop.isInnermost() && size <= short_loop;
+    return loop.isInnermost() && instructions_of(loop) <= short_loop;
 }
 
 bool counts(const llvm::Value* condition, const llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
@@ -185,9 +181,8 @@ constexpr std::size_t reading_loop = 64;
 struct MarkReadingLoops : llvm::PassInfoMixin<MarkReadingLoops> {
     llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager&, llvm::LoopStandardAnalysisResults& analyses,
                                 llvm::LPMUpdater&) {
-        std::size_t size = 0, loads = 0;
+        std::size_t loads = 0;
         for (const llvm::BasicBlock* block : loop.blocks()) {
-            size += block->size();
             for (const llvm::Instruction& instruction : *block) {
                 if (is_seen_outside(instruction)) {
                     return llvm::PreservedAnalyses::all();
@@ -195,7 +190,7 @@ struct MarkReadingLoops : llvm::PassInfoMixin<MarkReadingLoops> {
                 loads += llvm::isa<llvm::LoadInst>(instruction);
             }
         }
-        if (!loop.isInnermost() || loads == 0 || size > reading_loop ||
+        if (!loop.isInnermost() || loads == 0 || instructions_of(loop) > reading_loop ||
             llvm::findOptionMDForLoop(&loop, "llvm.loop.unroll.disable") || analyses.SE.getSmallConstantTripCount(&loop) > 0) {
             return llvm::PreservedAnalyses::all();
         }

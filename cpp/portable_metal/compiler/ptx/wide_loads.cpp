@@ -20,6 +20,7 @@
 
 #include "codegen/analyses.hpp"
 #include "ptx/builder.hpp"
+#include "ptx/loads.hpp"
 #include "ptx/loop_versions.hpp"
 
 namespace metalki::compiler::ptx {
@@ -57,12 +58,6 @@ bool can_be_part(const llvm::LoadInst& load, const llvm::DataLayout& layout) {
     return bits == 8 || bits == 16 || bits == 32;
 }
 
-// Nothing may be loaded earlier than it stands here.
-bool separates(const llvm::Instruction& instruction) {
-    const auto* call = llvm::dyn_cast<llvm::CallBase>(&instruction);
-    return instruction.mayWriteToMemory() || (call && (call->isConvergent() || !call->doesNotAccessMemory()));
-}
-
 std::vector<Group> groups_of(llvm::BasicBlock& block) {
     const llvm::DataLayout& layout = block.getModule()->getDataLayout();
     std::vector<Group> out;
@@ -86,7 +81,7 @@ std::vector<Group> groups_of(llvm::BasicBlock& block) {
                     {load, offset.getSExtValue(),
                      static_cast<std::int64_t>(layout.getTypeStoreSize(load->getType()).getFixedValue())});
             }
-        } else if (separates(instruction)) {
+        } else if (separates_loads(instruction)) {
             close();
         }
     }
@@ -295,12 +290,8 @@ private:
     }
 
     bool has_versions(const llvm::Loop& loop) const {
-        std::size_t size = 0;
-        for (const llvm::BasicBlock* block : loop.blocks()) {
-            size += block->size();
-        }
-        return loop.isInnermost() && size <= largest_versioned && loop.isLoopSimplifyForm() && loop.isLCSSAForm(dominators_) &&
-               agreement_on(loop, dominators_) != Agreement::impossible;
+        return loop.isInnermost() && instructions_of(loop) <= largest_versioned && loop.isLoopSimplifyForm() &&
+               loop.isLCSSAForm(dominators_) && agreement_on(loop, dominators_) != Agreement::impossible;
     }
 
     void version(llvm::Loop& loop, const std::vector<Plan*>& plans) {
