@@ -63,3 +63,43 @@ TEST_CASE("what is asked for behind the last iteration changes nothing") {
     Launch launch{.geometry = rows(), .number = 0};
     CHECK(run_vectors(sum_of_rows(400), launch, Words(32), in) == run_threads(sum_of_rows(400), launch, Words(32), in));
 }
+
+namespace {
+
+// Sums up every 32nd word from the thread's own on, in rows of %n words: one row for each threadgroup, or one for all.
+std::string sum_of_row(std::string_view row, unsigned step = 32) {
+    return "  %row = mul i32 " + std::string(row) +
+           ", %n\n  br label %loop\nloop:\n  %k = phi i32 [%lane, %entry], [%next, %loop]\n"
+           "  %s = phi i32 [0, %entry], [%sum, %loop]\n"
+           "  %at = add i32 %row, %k\n  %wide = zext i32 %at to i64\n"
+           "  %place = getelementptr i32, ptr %in, i64 %wide\n  %v = load i32, ptr %place\n"
+           "  %sum = add i32 %s, %v\n  %next = add i32 %k, " +
+           std::to_string(step) +
+           "\n  %more = icmp ult i32 %next, 128\n  br i1 %more, label %loop, label %done\n"
+           "done:\n  %first = shl i32 %group, 5\n  %li = add i32 %first, %lane\n  %lw = zext i32 %li to i64\n"
+           "  %mine = getelementptr i32, ptr %out, i64 %lw\n  store i32 %sum, ptr %mine\n  ret void\n";
+}
+
+} // namespace
+
+TEST_CASE("a short loop asks for what its stream brings two pages on") {
+    std::string text = vector_code(sum_of_row("%group"), rows());
+    CHECK(count(text, "call void @llvm.prefetch") >= 2);
+    CHECK(count(text, "i64 8192") == count(text, "i64 8256"));
+}
+
+TEST_CASE("no stream: what all threadgroups read, lines far apart, one line read many times") {
+    CHECK(prefetches(sum_of_row("%n")) == 0);
+    CHECK(prefetches(sum_of_row("%group", 4096)) == 0);
+    CHECK(prefetches(sum_of_row("%group", 1)) == 0);
+}
+
+TEST_CASE("what a short loop asks for changes nothing") {
+    Words in(256);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+        in[i] = static_cast<std::uint32_t>(3 * i + 1);
+    }
+    Launch launch{.geometry = rows(), .grid = {64, 1, 1}, .number = 128};
+    const std::string text = sum_of_row("%group");
+    CHECK(run_vectors(text, launch, Words(64), in) == run_threads(text, launch, Words(64), in));
+}

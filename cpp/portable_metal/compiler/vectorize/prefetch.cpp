@@ -1,5 +1,6 @@
 // Rows of matrices lie on a page each, where the processor sees no stream to follow: it waits for their first bytes in every
-// iteration. What is read next is where this iteration would read if its counters were those of a later one.
+// iteration. What is read next is where this iteration would read if its counters were those of a later one. A stream is
+// followed to the end of its page only: a short loop asks for what lies two pages on, for the second level of the caches.
 #include "vectorize/prefetch.hpp"
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
+#include "compiler/kernel_abi.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
@@ -29,8 +31,8 @@ constexpr std::uint64_t of_matrices = 32, lane_by_lane = 48;
 constexpr std::uint64_t far = 1024;  // bytes from one iteration to the next: no stream
 constexpr unsigned most_copied = 32; // instructions of an address
 constexpr unsigned most_of_loop = 32;
-constexpr std::int64_t line = 64;
-constexpr unsigned into_first_level = 3;
+constexpr std::uint64_t line = 64, pages_on = 8192;
+constexpr unsigned into_first_level = 3, into_second_level = 2;
 
 // None where the loop waits for others: nothing may stand behind a barrier in its block, and what was asked for would come
 // early.
@@ -53,6 +55,33 @@ bool is_own_memory(const llvm::Value& pointer) {
     const auto* made_by = llvm::dyn_cast<llvm::Instruction>(object);
     return llvm::isa<llvm::AllocaInst, llvm::GlobalValue>(object) ||
            (made_by && callee_name(*made_by) == runtime::threadgroup_memory);
+}
+
+// Whether other threadgroups read elsewhere: what all of them read is in the caches already.
+bool is_of_threadgroup(const llvm::Value& pointer) {
+    llvm::SmallPtrSet<const llvm::Instruction*, 32> seen;
+    llvm::SmallVector<const llvm::Value*, 16> left{&pointer};
+    while (!left.empty()) {
+        const auto* instruction = llvm::dyn_cast<llvm::Instruction>(left.pop_back_val());
+        if (!instruction || !seen.insert(instruction).second) {
+            continue;
+        }
+        if (callee_name(*instruction) == runtime::input) {
+            const auto* number = llvm::dyn_cast<llvm::ConstantInt>(instruction->getOperand(0));
+            auto which = number ? static_cast<ThreadInput>(number->getZExtValue() / 3 * 3) : ThreadInput::count;
+            if (which == ThreadInput::position_in_grid || which == ThreadInput::threadgroup_position) {
+                return true;
+            }
+        }
+        left.append(instruction->op_begin(), instruction->op_end());
+    }
+    return false;
+}
+
+void add_prefetch(llvm::Instruction& place, llvm::Value* address, unsigned level) {
+    llvm::IRBuilder<> builder(&place);
+    builder.CreateIntrinsic(llvm::Intrinsic::prefetch, {address->getType()},
+                            {address, builder.getInt32(0), builder.getInt32(level), builder.getInt32(1)});
 }
 
 // Computes values as they are some iterations later, in front of an instruction inside a loop.
@@ -151,8 +180,11 @@ public:
     // A loop with others inside would ask for all their lines at once, and wait for those instead of for what it needs.
     void run() {
         for (const llvm::Loop* loop : loops_.getLoopsInPreorder()) {
-            if (loop->isInnermost() && work_of(*loop) >= short_iteration) {
-                run(*loop);
+            const std::uint64_t work = loop->isInnermost() ? work_of(*loop) : 0;
+            if (work >= short_iteration) {
+                ask_for_iterations(*loop, work);
+            } else if (work > 0) {
+                follow_streams(*loop);
             }
         }
     }
@@ -160,45 +192,63 @@ public:
 private:
     using Line = std::tuple<const llvm::BasicBlock*, const llvm::Value*, std::int64_t>;
 
-    void run(const llvm::Loop& loop) {
-        const std::uint64_t work = work_of(loop);
+    void ask_for_iterations(const llvm::Loop& loop, std::uint64_t work) {
         const auto ahead = static_cast<unsigned>((long_iteration + work - 1) / work);
-        std::vector<llvm::LoadInst*> loads;
-        std::set<Line> lines;
-        for (llvm::BasicBlock* block : loop.blocks()) {
-            for (llvm::Instruction& instruction : *block) {
-                auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
-                if (load && load->isSimple() && !is_own_memory(*load->getPointerOperand()) &&
-                    (ahead == 1 || is_far(*load->getPointerOperand(), loop)) && lines.insert(line_of(*load)).second) {
-                    loads.push_back(load);
-                }
-            }
-        }
+        const std::vector<llvm::LoadInst*> loads =
+            lines_of(loop, [&](const llvm::LoadInst& load) { return ahead == 1 || bytes_of_step(load, loop) >= far; });
         if (loads.size() > most_of_loop) {
             return;
         }
         for (llvm::LoadInst* load : loads) {
             llvm::Instruction& place = *load->getParent()->getTerminator();
             if (llvm::Value* later = LaterIteration(loop, place, dominators_).of(*load->getPointerOperand(), ahead)) {
-                llvm::IRBuilder<> builder(&place);
-                builder.CreateIntrinsic(llvm::Intrinsic::prefetch, {later->getType()},
-                                        {later, builder.getInt32(0), builder.getInt32(into_first_level), builder.getInt32(1)});
+                add_prefetch(place, later, into_first_level);
             }
         }
     }
 
-    // Whether the next iteration reads far from this one. Counters of 32 bits are made wider before they are multiplied by the
-    // size of an element, of four bytes mostly.
-    bool is_far(llvm::Value& pointer, const llvm::Loop& loop) {
-        const llvm::SCEV* place = evolution_.getSCEV(&pointer);
-        return llvm::SCEVExprContains(place, [&](const llvm::SCEV* part) {
-            const auto* moving = llvm::dyn_cast<llvm::SCEVAddRecExpr>(part);
-            if (!moving || moving->getLoop() != &loop) {
-                return false;
-            }
-            const auto* step = llvm::dyn_cast<llvm::SCEVConstant>(moving->getStepRecurrence(evolution_));
-            return !step || step->getAPInt().abs().uge(part == place ? far : far / 4);
+    void follow_streams(const llvm::Loop& loop) {
+        const std::vector<llvm::LoadInst*> loads = lines_of(loop, [&](const llvm::LoadInst& load) {
+            const std::uint64_t step = bytes_of_step(load, loop);
+            return line <= step && step < far && is_of_threadgroup(*load.getPointerOperand());
         });
+        for (llvm::LoadInst* load : loads) {
+            llvm::IRBuilder<> builder(load);
+            add_prefetch(*load, builder.CreatePtrAdd(load->getPointerOperand(), builder.getInt64(pages_on)), into_second_level);
+        }
+    }
+
+    // One load for each line that an iteration reads, of those wanted.
+    template <typename Wanted> std::vector<llvm::LoadInst*> lines_of(const llvm::Loop& loop, const Wanted& is_wanted) {
+        std::vector<llvm::LoadInst*> loads;
+        std::set<Line> lines;
+        for (llvm::BasicBlock* block : loop.blocks()) {
+            for (llvm::Instruction& instruction : *block) {
+                auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
+                if (load && load->isSimple() && !is_own_memory(*load->getPointerOperand()) && is_wanted(*load) &&
+                    lines.insert(line_of(*load)).second) {
+                    loads.push_back(load);
+                }
+            }
+        }
+        return loads;
+    }
+
+    // How far from this iteration the next one reads; `far` where that is known at run time only. Counters of 32 bits are made
+    // wider before they are multiplied by the size of an element, of four bytes mostly.
+    std::uint64_t bytes_of_step(const llvm::LoadInst& load, const llvm::Loop& loop) {
+        std::uint64_t bytes = 0;
+        const llvm::SCEV* place = evolution_.getSCEV(const_cast<llvm::Value*>(load.getPointerOperand()));
+        llvm::SCEVExprContains(place, [&](const llvm::SCEV* part) {
+            const auto* moving = llvm::dyn_cast<llvm::SCEVAddRecExpr>(part);
+            if (moving && moving->getLoop() == &loop) {
+                const auto* step = llvm::dyn_cast<llvm::SCEVConstant>(moving->getStepRecurrence(evolution_));
+                const std::uint64_t own = step ? step->getAPInt().abs().getLimitedValue(far) : far;
+                bytes = std::max(bytes, part == place ? own : own * 4);
+            }
+            return false;
+        });
+        return bytes;
     }
 
     static Line line_of(const llvm::LoadInst& load) {
@@ -206,7 +256,7 @@ private:
         llvm::APInt offset(layout.getIndexTypeSizeInBits(load.getPointerOperandType()), 0);
         const llvm::Value* base =
             load.getPointerOperand()->stripAndAccumulateConstantOffsets(layout, offset, /*AllowNonInbounds=*/true);
-        return {load.getParent(), base, offset.getSExtValue() / line};
+        return {load.getParent(), base, offset.getSExtValue() / static_cast<std::int64_t>(line)};
     }
 
     llvm::DominatorTree& dominators_;
