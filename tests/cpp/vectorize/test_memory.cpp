@@ -1,5 +1,9 @@
 // Addresses and memory: rows whose distance is known at run time only, places close together, stores past the caches.
+#include <bit>
+
 #include <doctest/doctest.h>
+
+#include "llvm/MC/MCSubtargetInfo.h"
 
 #include "lane_kernel.hpp"
 
@@ -36,6 +40,46 @@ constexpr std::string_view uneven_rows = "  %row = lshr i32 %lane, 2\n  %start =
 constexpr std::string_view backwards = "  %at = sub i32 31, %lane\n";
 constexpr std::string_view neighbours = "  %at = xor i32 %lane, 3\n";
 constexpr std::string_view every_row = "  %at = mul i32 %lane, %n\n";
+
+// Stores the sum of `count` floats that lie side by side for each lane, each of them times another number.
+std::string sum_of_neighbours(unsigned count) {
+    std::string out = "  %li = zext i32 %lane to i64\n  %first = mul i64 %li, " + std::to_string(count) +
+                      "\n  %start = getelementptr float, ptr %in, i64 %first\n";
+    std::string sum = "0.0";
+    for (unsigned i = 0; i < count; ++i) {
+        std::string number = std::to_string(i);
+        out += "  %p" + number + " = getelementptr float, ptr %start, i64 " + number + "\n  %v" + number +
+               " = load float, ptr %p" + number + "\n  %m" + number + " = fmul float %v" + number + ", " + number + ".5\n  %s" +
+               number + " = fadd float " + sum + ", %m" + number + "\n";
+        sum = "%s" + number;
+    }
+    return out + "  %mine = getelementptr float, ptr %out, i64 %li\n  store float " + sum + ", ptr %mine\n  ret void\n";
+}
+
+// Stores the number of 16 bits that `sharing` lanes in a row share; the next ones' lies `stride` numbers behind.
+std::string halves_at(unsigned stride, unsigned sharing) {
+    return "  %row = udiv i32 %lane, " + std::to_string(sharing) + "\n  %at = mul i32 %row, " + std::to_string(stride) + R"(
+  %wide = zext i32 %at to i64
+  %place = getelementptr i16, ptr %in, i64 %wide
+  %half = load i16, ptr %place
+  %word = zext i16 %half to i32
+  %li = zext i32 %lane to i64
+  %mine = getelementptr i32, ptr %out, i64 %li
+  store i32 %word, ptr %mine
+  ret void
+)";
+}
+
+unsigned words_of_register(const llvm::TargetMachine& machine) {
+    const llvm::MCSubtargetInfo& processor = *machine.getMCSubtargetInfo();
+    bool x86 = machine.getTargetTriple().isX86();
+    return x86 && processor.checkFeatures("+avx512f") ? 16 : x86 && processor.checkFeatures("+avx") ? 8 : 4;
+}
+
+// Of registers of floats.
+std::size_t count_shuffles(std::string_view code, unsigned size) {
+    return count(code, "shufflevector <" + std::to_string(size) + " x float>");
+}
 
 Words numbered(std::size_t count) {
     Words out(count);
@@ -116,4 +160,48 @@ TEST_CASE("stores past the caches: short kernels without branches, buffers that 
     };
     CHECK(vector_code(text("%in"), flat()).find("!nontemporal") != std::string::npos);
     CHECK(vector_code(text("%out"), flat()).find("!nontemporal") == std::string::npos);
+}
+
+TEST_CASE("neighbours of whole words are taken apart in registers, pair by pair") {
+    for (unsigned count : {2u, 4u, 8u, 16u, 32u}) {
+        std::string text = sum_of_neighbours(count);
+        Kernel kernel(text);
+        std::string code = vector_code(text, rows());
+        CAPTURE(count);
+        // Each round has as many shuffles as there are registers, and leaves twice as many numbers of a lane alone.
+        unsigned size = words_of_register(kernel.machine()), registers = count * 32 / size;
+        auto rounds = static_cast<unsigned>(std::countr_zero(std::min(count, size)));
+        CHECK(count_shuffles(code, size) <= registers * (rounds + 1));
+        Words in(32 * 32 + 40);
+        for (std::size_t i = 0; i < in.size(); ++i) {
+            in[i] = std::bit_cast<std::uint32_t>(static_cast<float>(i % 1000));
+        }
+        Launch launch{.geometry = rows()};
+        CHECK(run_vectors(text, launch, Words(32), in) == run_threads(text, launch, Words(32), in));
+    }
+}
+
+TEST_CASE("halves that lie a little apart are read in registers") {
+    for (unsigned stride : {1u, 2u, 9u, 17u, 18u, 72u, 500u}) {
+        for (unsigned sharing : {1u, 2u, 4u, 8u, 32u}) {
+            std::string text = halves_at(stride, sharing);
+            CAPTURE(stride);
+            CAPTURE(sharing);
+            Words in(32 * 500);
+            for (std::size_t i = 0; i < in.size(); ++i) {
+                in[i] = static_cast<std::uint32_t>(i * 2654435761u);
+            }
+            Launch launch{.geometry = rows()};
+            CHECK(run_vectors(text, launch, Words(32), in) == run_threads(text, launch, Words(32), in));
+        }
+    }
+}
+
+TEST_CASE("halves of few registers are not gathered where the processor moves them freely") {
+    Kernel kernel(halves_at(9, 2));
+    if (words_of_register(kernel.machine()) < 16) {
+        return;
+    }
+    CHECK(vector_code(halves_at(9, 2), rows()).find("masked.gather") == std::string::npos);
+    CHECK(vector_code(halves_at(500, 1), rows()).find("masked.gather") != std::string::npos);
 }

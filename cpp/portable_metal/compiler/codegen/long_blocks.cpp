@@ -8,6 +8,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
 
 namespace metalki::compiler {
 namespace {
@@ -18,8 +19,10 @@ constexpr std::size_t scheduled_together = 64;
 
 // Arithmetic stays in its order: independent chains are mixed in it.
 bool may_move(const llvm::Instruction& instruction) {
-    return llvm::isa<llvm::LoadInst, llvm::ShuffleVectorInst, llvm::InsertElementInst, llvm::ExtractElementInst, llvm::CastInst,
-                     llvm::GetElementPtrInst>(instruction) &&
+    const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+    bool loads = llvm::isa<llvm::LoadInst>(instruction) || (call && call->getIntrinsicID() == llvm::Intrinsic::vp_load);
+    return (loads || llvm::isa<llvm::ShuffleVectorInst, llvm::InsertElementInst, llvm::ExtractElementInst, llvm::CastInst,
+                               llvm::GetElementPtrInst>(instruction)) &&
            !instruction.mayHaveSideEffects();
 }
 

@@ -19,9 +19,11 @@
 namespace metalki::compiler::vectorize {
 namespace {
 
-// AVX-512; all others keep a mask in an ordinary vector register.
-bool has_mask_registers(const llvm::TargetMachine& machine) {
-    return machine.getTargetTriple().isX86() && machine.getMCSubtargetInfo()->checkFeatures("+avx512f");
+VectorRegisters registers_of(const llvm::TargetMachine& machine) {
+    const llvm::MCSubtargetInfo& processor = *machine.getMCSubtargetInfo();
+    bool x86 = machine.getTargetTriple().isX86();
+    bool avx512 = x86 && processor.checkFeatures("+avx512f");
+    return {avx512 ? 64U : x86 && processor.checkFeatures("+avx") ? 32U : 16U, avx512};
 }
 
 llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::TargetMachine& machine) {
@@ -32,7 +34,7 @@ llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::Ta
     Analyses analyses(builder);
     LoadGroups load_groups(kernel, divergence, analyses.functions.getResult<llvm::AAManager>(kernel));
     VectorMath mathematics(machine);
-    return Widener(kernel, divergence, load_groups, mathematics, !has_mask_registers(machine)).run();
+    return Widener(kernel, divergence, load_groups, mathematics, registers_of(machine)).run();
 }
 
 // A function that stayed out of line and synchronises would have to wait for lanes that are not in it.

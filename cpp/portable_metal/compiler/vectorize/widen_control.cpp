@@ -78,11 +78,11 @@ Mask Widener::load_mask(llvm::AllocaInst* slot) {
     }
     llvm::Value* known = builder_.CreateLoad(slot->getAllocatedType(), slot, "mask");
     llvm::Constant* zero = llvm::Constant::getNullValue(known->getType());
-    return integer_masks_ ? builder_.CreateICmpSLT(known, zero) : known;
+    return vector_registers_.masks ? known : builder_.CreateICmpSLT(known, zero);
 }
 
 llvm::AllocaInst* Widener::make_mask_slot(const llvm::Twine& name) {
-    return make_slot(vector_of(integer_masks_ ? builder_.getInt32Ty() : builder_.getInt1Ty()), name);
+    return make_slot(vector_of(vector_registers_.masks ? builder_.getInt1Ty() : builder_.getInt32Ty()), name);
 }
 
 // Null: no lane.

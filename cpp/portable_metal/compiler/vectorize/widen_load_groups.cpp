@@ -64,12 +64,8 @@ std::vector<llvm::Value*> Widener::load_small(const LoadGroup& group, Mask mask)
         if (group.count - done >= 2 * in_word) {
             llvm::Value* pair = load_lanes(pointer, builder_.getInt64Ty(), at, align, mask);
             llvm::Value* words = builder_.CreateBitCast(pair, llvm::FixedVectorType::get(builder_.getInt32Ty(), 2 * lanes));
-            for (unsigned half = 0; half < 2; ++half) {
-                std::vector<int> order;
-                for (unsigned lane = 0; lane < lanes; ++lane) {
-                    order.push_back(static_cast<int>(2 * lane + half));
-                }
-                take_apart(builder_.CreateShuffleVector(words, order));
+            for (llvm::Value* word : separate(words, 2)) {
+                take_apart(word);
             }
         } else if (group.count - done >= in_word) {
             take_apart(load_lanes(pointer, builder_.getInt32Ty(), at, align, mask));

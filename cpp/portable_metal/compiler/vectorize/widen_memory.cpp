@@ -15,7 +15,7 @@ std::int64_t bytes_of(llvm::Type* type, const llvm::DataLayout& layout) {
 }
 
 constexpr std::int64_t most_prefetched = 512; // bytes of a part
-constexpr std::int64_t smallest_piece = 32;   // bytes; smaller ones of one or two lanes cost more than a gather
+constexpr std::int64_t smallest_piece = 16;   // bytes; smaller ones of one or two lanes cost more than a gather
 
 // Lanes in a row, from `first` on, are `step` apart.
 bool is_linear(const Shape& shape, unsigned first, unsigned length, std::int64_t step) {
@@ -164,7 +164,14 @@ llvm::Value* Widener::part_of(llvm::Value* whole, const Piece& piece) {
 llvm::Value* Widener::load_lanes(const llvm::Value* pointer, llvm::Type* element, std::int64_t bytes_on, llvm::Align align,
                                  Mask mask) {
     std::vector<Piece> places = pieces(pointer, bytes_of(element, layout_));
-    if (!places.empty() && (!mask || std::ranges::none_of(places, &Piece::same))) {
+    bool broadcasts = std::ranges::any_of(places, &Piece::same);
+    if (!places.empty() && !broadcasts) {
+        return load_pieces(places, element, 1, bytes_on, align, mask);
+    }
+    if (llvm::Value* found = mask ? nullptr : load_windows(pointer, element, bytes_on, align)) {
+        return found;
+    }
+    if (broadcasts && !mask) {
         return load_pieces(places, element, 1, bytes_on, align, mask);
     }
     if (std::optional<Rows> rows = mask ? std::nullopt : read_rows(pointer, element, bytes_on, 1, align)) {

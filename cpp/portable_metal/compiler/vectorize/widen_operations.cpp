@@ -301,59 +301,6 @@ llvm::Value* Widener::emit_division(const llvm::BinaryOperator& division, Mask m
     return builder_.Insert(wide, division.getName());
 }
 
-// Components side by side: x of lane 0, y of lane 0, x of lane 1, ...
-llvm::Value* Widener::interleave(llvm::Value* components) {
-    auto count = static_cast<unsigned>(components->getType()->getArrayNumElements());
-    std::vector<llvm::Value*> parts;
-    for (unsigned i = 0; i < count; ++i) {
-        parts.push_back(builder_.CreateExtractValue(components, i));
-    }
-    llvm::Value* wide = llvm::concatenateVectors(builder_, parts);
-    std::vector<int> order;
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-        for (unsigned i = 0; i < count; ++i) {
-            order.push_back(static_cast<int>(i * lanes + lane));
-        }
-    }
-    return builder_.CreateShuffleVector(wide, order);
-}
-
-llvm::Value* Widener::deinterleave(llvm::Value* wide, unsigned components) {
-    auto* type = llvm::cast<llvm::FixedVectorType>(wide->getType());
-    std::vector<llvm::Value*> parts;
-    std::vector<llvm::Value*> pieces{wide};
-    // Every other element, again and again: a shuffle of two registers each. What is left has an odd number of components.
-    unsigned rest = components;
-    for (; rest % 2 == 0; rest /= 2) {
-        std::vector<llvm::Value*> halves;
-        for (unsigned odd = 0; odd < 2; ++odd) {
-            for (llvm::Value* piece : pieces) {
-                halves.push_back(every(piece, 2, odd));
-            }
-        }
-        pieces = std::move(halves);
-    }
-    for (unsigned i = 0; i < rest; ++i) {
-        for (llvm::Value* piece : pieces) {
-            parts.push_back(rest == 1 ? piece : every(piece, rest, i));
-        }
-    }
-    llvm::Value* out = llvm::PoisonValue::get(llvm::ArrayType::get(vector_of(type->getElementType()), components));
-    for (unsigned i = 0; i < components; ++i) {
-        out = builder_.CreateInsertValue(out, parts[i], i);
-    }
-    return out;
-}
-
-// Elements first, first + step, ... of a vector.
-llvm::Value* Widener::every(llvm::Value* vector, unsigned step, unsigned first) {
-    std::vector<int> order;
-    for (unsigned i = first; i < llvm::cast<llvm::FixedVectorType>(vector->getType())->getNumElements(); i += step) {
-        order.push_back(static_cast<int>(i));
-    }
-    return builder_.CreateShuffleVector(vector, order);
-}
-
 llvm::Value* Widener::emit_vector_cast(const llvm::CastInst& cast) {
     auto* from = llvm::dyn_cast<llvm::FixedVectorType>(cast.getSrcTy());
     auto* to = llvm::dyn_cast<llvm::FixedVectorType>(cast.getDestTy());

@@ -23,9 +23,9 @@ bool leaves_its_block(const llvm::Instruction& instruction) {
 } // namespace
 
 Widener::Widener(llvm::Function& kernel, const Divergence& divergence, const LoadGroups& load_groups,
-                 const VectorMath& mathematics, bool integer_masks)
+                 const VectorMath& mathematics, VectorRegisters vector_registers)
     : kernel_(kernel), divergence_(divergence), load_groups_(load_groups), mathematics_(mathematics),
-      integer_masks_(integer_masks), context_(kernel.getContext()), module_(*kernel.getParent()),
+      vector_registers_(vector_registers), context_(kernel.getContext()), module_(*kernel.getParent()),
       layout_(module_.getDataLayout()), builder_(kernel.getContext()) {}
 
 llvm::FixedVectorType* Widener::vector_of(llvm::Type* scalar) const {

@@ -33,13 +33,19 @@ enum class BodyParameter : unsigned { context, simdgroup, x, y, z, active_lanes 
 // Marks memory that is used within one operation only.
 inline constexpr const char* scratch_mark = "metalki.scratch";
 
+// Of the processor. Without registers for masks, masks wait as a number a lane, to compare and blend with.
+struct VectorRegisters {
+    unsigned bytes = 16;
+    bool masks = false;
+};
+
 // The lanes that take part; null: all 32.
 using Mask = llvm::Value*;
 
 class Widener {
 public:
     Widener(llvm::Function& kernel, const Divergence& divergence, const LoadGroups& load_groups, const VectorMath& mathematics,
-            bool integer_masks);
+            VectorRegisters vector_registers);
 
     // void body(context, simdgroup, x, y, z, active lanes): runs one SIMD-group. x, y, z: position of lane 0 in the grid (flat)
     // or in the threadgroup. Values that live from block to block sit in allocas, those in the first block depend on the
@@ -148,10 +154,14 @@ private:
     llvm::Value* emit_varying(const llvm::Instruction& instruction, Mask mask);
     llvm::Value* emit_vector_cast(const llvm::CastInst& cast);
     llvm::Value* emit_division(const llvm::BinaryOperator& division, Mask mask);
+    llvm::Value* emit_address(const llvm::GetElementPtrInst& address);
+
+    // widen_components.cpp
     llvm::Value* interleave(llvm::Value* components);
     llvm::Value* deinterleave(llvm::Value* wide, unsigned components);
+    std::vector<llvm::Value*> separate(llvm::Value* wide, unsigned components);
+    std::vector<llvm::Value*> pick_components(llvm::Value* wide, unsigned components);
     llvm::Value* every(llvm::Value* vector, unsigned step, unsigned first);
-    llvm::Value* emit_address(const llvm::GetElementPtrInst& address);
 
     // widen_memory.cpp
     void emit_array(const llvm::AllocaInst& array);
@@ -196,6 +206,10 @@ private:
     llvm::Value* pick_from_rows(const Rows& rows, unsigned index);
     llvm::Value* pick(const std::vector<llvm::Value*>& blocks, const std::vector<unsigned>& places);
 
+    // widen_windows.cpp
+    llvm::Value* load_window(llvm::Value* address, llvm::Type* element, unsigned count, llvm::Align align);
+    llvm::Value* load_windows(const llvm::Value* pointer, llvm::Type* element, std::int64_t start, llvm::Align align);
+
     // widen_load_groups.cpp
     bool emit_in_group(const llvm::LoadInst& load, Mask mask);
     void define_group(const LoadGroup& group, const std::vector<llvm::Value*>& elements);
@@ -234,7 +248,7 @@ private:
     const Divergence& divergence_;
     const LoadGroups& load_groups_;
     const VectorMath& mathematics_;
-    bool integer_masks_; // masks wait as a number a lane, which machines without registers for masks compare and blend with
+    VectorRegisters vector_registers_;
     llvm::LLVMContext& context_;
     llvm::Module& module_;
     const llvm::DataLayout& layout_;
