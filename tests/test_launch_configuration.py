@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import metalki as mk
 from metalki import kernel_interface as KI
 
 B = mk.MetalBackend()
+VECTORS = mk.device().kind == "cpu" and os.environ.get("METALKI_EXECUTOR") != "scalar"
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 PLAIN = HEAD + "kernel void plain(device uint* a, uint i [[thread_position_in_grid]]) { a[i] = i; }"
 SHARING = HEAD + (
@@ -37,8 +39,9 @@ def test_promises(source: str, ndrange: tuple[int, ...], cap: int | None) -> Non
     assert threads <= min(cap or threads, KI.kernel_max_work_group_size(kernel))
     # Whole SIMD-groups along x, the whole row, or what SIMD-groups consist of in whole rows.
     assert size[0] in (1, ndrange[0]) or size[0] % width == 0 or size[0] & (size[0] - 1) == 0
-    # A group for every core, as soon as there is work for it.
-    assert math.prod(groups) >= min(KI.multiprocessor_count(B), total // (2 * width))
+    # A group for every core, as soon as there is work for it: of threads that do next to nothing there have to be many.
+    if source != SHARING or total >= 2**17:
+        assert math.prod(groups) >= min(KI.multiprocessor_count(B), total // (2 * width))
     if source == SHARING and size[0] < ndrange[0]:
         assert size[0] & (size[0] - 1) == 0  # halved again and again by what reduces
 
@@ -71,3 +74,79 @@ def test_a_launch_takes_it() -> None:
         out = mk.zeros(3, np.uint32)
         kernel(out, ndrange=ndrange)
         assert tuple(out.numpy()[: len(ndrange)]) == KI.launch_configuration(kernel, ndrange)[1]
+
+
+HISTOGRAM = (
+    HEAD
+    + """kernel void histogram(device atomic_uint* bins, device const uint* a, uint i [[thread_position_in_grid]],
+        uint l [[thread_index_in_threadgroup]], uint s [[threads_per_threadgroup]]) {
+    threadgroup atomic_uint t[128];
+    for (uint k = l; k < 128; k += s) atomic_store_explicit(&t[k], 0u, memory_order_relaxed);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    atomic_fetch_add_explicit(&t[a[i] & 127], 1u, memory_order_relaxed);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = l; k < 128; k += s)
+        atomic_fetch_add_explicit(&bins[k], atomic_load_explicit(&t[k], memory_order_relaxed), memory_order_relaxed);
+}"""
+)
+SUMS = (
+    HEAD
+    + """kernel void sums(device float* o, device const float* a, uint i [[thread_position_in_grid]],
+        uint g [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]],
+        uint sg [[simdgroup_index_in_threadgroup]], uint n [[simdgroups_per_threadgroup]]) {
+    threadgroup float t[32];
+    float v = simd_sum(a[i]);
+    if (lane == 0) t[sg] = v;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (sg == 0) { v = simd_sum(lane < n ? t[lane] : 0); if (lane == 0) o[g] = v; }
+}"""
+)
+HALVES = (
+    HEAD
+    + """kernel void halves(device float* o, device const float* a, uint i [[thread_position_in_grid]],
+        uint l [[thread_index_in_threadgroup]], uint g [[threadgroup_position_in_grid]], uint s [[threads_per_threadgroup]]) {
+    threadgroup float t[1024];
+    t[l] = a[i];
+    for (uint h = s / 2; h > 0; h /= 2) {
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        if (l < h) t[l] += t[l + h];
+    }
+    if (l == 0) o[g] = t[0];
+}"""
+)
+
+
+@pytest.mark.skipif(not VECTORS, reason="an estimate of what the CPU's code costs")
+def test_work_that_is_done_once_for_a_group_makes_groups_large() -> None:
+    def threads(source: str, n: int) -> int:
+        return math.prod(KI.launch_configuration(mk.Kernel(source), n)[1])
+
+    for n in (2**16, 10**6, 2**24):
+        assert threads(SHARING, n) == threads(HALVES, n) == 256
+        assert threads(SHARING, n) < threads(SUMS, n) <= threads(HISTOGRAM, n) == 1024
+    assert threads(HISTOGRAM, 257) == 257  # too short for a second core
+    assert threads(HALVES, 257) == 256
+
+
+@pytest.mark.skipif(mk.device().kind != "cpu", reason="caches and pages of processors")
+def test_rows_of_one_group_lie_far_apart() -> None:
+    kernel = mk.Kernel(SHARING)
+    for shape in ((256, 256, 256), (255, 257, 129)):
+        _, (x, y, z) = KI.launch_configuration(kernel, shape)
+        assert x < 128
+        assert y == 1 < z
+    assert KI.launch_configuration(kernel, (512, 8192))[1][1] == 1  # on one page: each row by itself
+    assert KI.launch_configuration(kernel, (4096, 4096))[1][1] > 1
+
+
+@pytest.mark.skipif(not VECTORS, reason="how the CPU places threadgroup memory")
+def test_vectors_may_reach_past_threadgroup_memory() -> None:
+    """Lanes that are off touch nothing, but next to memory that may not be read their loads are many times as slow."""
+    source = HEAD + (
+        "kernel void k(device ulong* o, threadgroup uint* t, uint l [[thread_index_in_threadgroup]]) "
+        "{ t[l] = l; threadgroup_barrier(mem_flags::mem_threadgroup); if (t[l] == 0) o[0] = ulong(t); }"
+    )
+    out = mk.zeros(1, np.uint64)
+    for threads in (32, 256, 1024):
+        mk.Kernel(source)(out, mk.threadgroup(4 * threads), ndrange=threads, workgroupsize=threads)
+        assert -(int(out.numpy()[0]) + 4 * threads) % 4096 >= 32 * 4

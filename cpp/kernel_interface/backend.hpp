@@ -101,6 +101,15 @@ struct ArgumentCheck {
     std::uint64_t exactly;     // bytes of a value that are always right; none are where this is the largest number
 };
 
+// What a work-group of a kernel costs, in one unit of time: of use only as a ratio.
+struct GroupWork {
+    double of_group = 0;     // however many threads it has; 0: not known
+    double of_simdgroup = 0; // more for each SIMD-group
+    bool halves = false;     // its threads wait for each other again and again, the more often the more they are
+    bool loops = false;      // as often as its arguments say: the time of a launch does not follow
+    friend bool operator==(const GroupWork&, const GroupWork&) = default;
+};
+
 class KernelImpl {
 public:
     virtual ~KernelImpl() = default;
@@ -117,7 +126,8 @@ public:
     std::uint64_t preferred_threads = 0; // of a work-group, where the device knows; 0: it does not
     std::uint64_t static_threadgroup_memory = 0;
     bool uses_threadgroup_memory = false; // its own or an argument's
-    std::vector<ArgumentCheck> checks;    // one per argument
+    GroupWork group_work;
+    std::vector<ArgumentCheck> checks; // one per argument
 };
 
 // A function constant as the source declares it.

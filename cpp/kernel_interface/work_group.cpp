@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <memory>
 
@@ -18,9 +19,12 @@ namespace {
 constexpr std::uint64_t little_work = 8192;
 constexpr std::uint64_t groups_for_a_core = 4;
 
-// More threads at a barrier gain nothing: what they keep meanwhile, and read and write between, fills the nearest cache.
-constexpr std::uint64_t most_at_barriers = 512;
-constexpr std::uint64_t longest_shared_row = 256;
+// More threads at a barrier gain little: what they keep meanwhile, and read and write between, fills the nearest cache.
+constexpr std::uint64_t enough_at_barriers = 256;
+constexpr GroupWork usual_work{10, 11, false, true};
+
+// Nanoseconds of work that no other core is woken for.
+constexpr double short_work = 20000;
 
 constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
     return a / b + (a % b != 0);
@@ -36,6 +40,7 @@ struct Request {
     std::uint64_t width = 0; // of a SIMD-group
     std::uint64_t cores = 0;
     bool shares_memory = false; // between the threads of a group: it may halve the group again and again
+    GroupWork group_work;
     friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -45,9 +50,17 @@ std::uint64_t product(const Sizes& sizes) {
     return volume(Extents(sizes[0], sizes[1], sizes[2]));
 }
 
+bool is_short(const Request& request) {
+    const GroupWork& work = request.group_work;
+    const auto simdgroups = static_cast<double>(divide_up(product(request.work), request.width));
+    return request.shares_memory && !work.loops && work.of_group + simdgroups * work.of_simdgroup < short_work;
+}
+
 // Threads that a group should have: whole SIMD-groups, and enough groups for the cores.
 std::uint64_t wanted_threads(const Request& request) {
     const std::uint64_t work = product(request.work);
+    if (is_short(request))
+        return std::min(request.limit, round_up(work, request.width));
     const std::uint64_t most_groups = work <= little_work ? request.cores : request.cores * groups_for_a_core;
     const std::uint64_t groups = std::clamp<std::uint64_t>(work / (2 * request.width), 1, most_groups);
     if (groups > 1 && groups < most_groups)
@@ -70,16 +83,27 @@ double cost_in_rows_of(std::uint64_t length, std::uint64_t width) {
     return length >= width / 2 ? 1.3 : length >= width / 4 ? 1.5 : 2.4;
 }
 
-// The same for kernels with threadgroup memory, which wait at barriers and have more to do for a thread. Rows that do not start
-// at whole vectors had better be long.
-double cost_in_shared_rows_of(std::uint64_t length, const Request& request, std::uint64_t whole_row) {
-    const std::uint64_t width = request.width;
-    if (length % width != 0)
-        return std::min(2.0, cost_in_rows_of(length, width));
-    const bool aligned = whole_row % 8 == 0;
-    if (length < 2 * width)
-        return aligned ? 1.08 : 1.2;
-    return length < 4 * width ? (aligned ? 1.08 : 1.1) : (aligned ? 1.06 : 1.05);
+// Parts of rows that lie this close together, where the caches do not hold all there is, keep a processor from seeing ahead
+// where it will read: it follows one way through each page.
+constexpr std::uint64_t close_rows = 1024, held_by_caches = 1 << 20;
+
+bool are_close(const Request& request, const Sizes& group, std::size_t row) {
+    std::uint64_t distance = 1;
+    for (std::size_t axis = row; axis < 2; ++axis) {
+        distance *= request.work[axis];
+        if (group[axis + 1] > 1)
+            return distance < close_rows && product(request.work) > held_by_caches;
+    }
+    return false;
+}
+
+// The same for kernels with threadgroup memory, which have more to do for a thread.
+double cost_in_shared_rows_of(std::uint64_t length, std::uint64_t width) {
+    if (length % width == 0)
+        return length == 2 * width ? 0.92 : 0.95;
+    if (length < width / 4)
+        return 2;
+    return !std::has_single_bit(length) ? 2.5 : length >= width / 2 ? 1 : 1.3;
 }
 
 // What is left at the end of each row makes a group of odd size, in which halves and steps between threads do not come out
@@ -91,10 +115,25 @@ double cost_of_single_row(const Request& request, std::uint64_t length, std::uin
            static_cast<double>(round_up(rest, request.width)) * odd;
 }
 
+// What the start of a group costs, in threads.
+double start_of_a_group(const Request& request) {
+    if (!request.shares_memory)
+        return 80;
+    return request.group_work.of_group / request.group_work.of_simdgroup * static_cast<double>(request.width);
+}
+
+// What more a thread costs in a group with many of them.
+double cost_in_large_group(const Request& request, std::uint64_t threads) {
+    if (!request.shares_memory || threads <= enough_at_barriers)
+        return 1;
+    const double doublings = std::log2(static_cast<double>(threads) / static_cast<double>(enough_at_barriers));
+    return 1 + doublings * (request.group_work.halves ? 0.12 : std::min(0.12, 1.2 / request.group_work.of_simdgroup));
+}
+
 // What the whole grid costs with groups of this size, in threads of an ideal one. Measured on processors; GPUs differ less
 // from size to size.
 double cost(const Request& request, const Sizes& group, std::size_t row) {
-    const double start_of_a_group = request.shares_memory ? 28 : 80;
+    const double start = start_of_a_group(request), in_group = cost_in_large_group(request, product(group));
     double groups = 1, rows = 1;
     for (std::size_t axis = 0; axis < 3; ++axis)
         groups *= static_cast<double>(divide_up(request.work[axis], group[axis]));
@@ -102,13 +141,14 @@ double cost(const Request& request, const Sizes& group, std::size_t row) {
         rows *= static_cast<double>(request.work[axis]);
     const std::uint64_t length = request.work[row], rest = length % group[row];
     if (product(group) == group[row])
-        return rows * cost_of_single_row(request, length, group[row]) + start_of_a_group * groups;
+        return rows * cost_of_single_row(request, length, group[row]) * in_group + start * groups;
     const auto of_part = [&](std::uint64_t part) {
-        return request.shares_memory ? cost_in_shared_rows_of(part, request, length) : cost_in_rows_of(part, request.width);
+        return request.shares_memory ? cost_in_shared_rows_of(part, request.width) : cost_in_rows_of(part, request.width);
     };
     const double in_whole_parts = static_cast<double>(length - rest) * of_part(group[row]);
     const double in_the_rest = rest == 0 ? 0 : static_cast<double>(rest) * of_part(rest);
-    return rows * (in_whole_parts + in_the_rest) + start_of_a_group * groups;
+    const double for_distance = request.shares_memory && are_close(request, group, row) ? 1.4 : 1;
+    return rows * (in_whole_parts + in_the_rest) * in_group * for_distance + start * groups;
 }
 
 // The sizes compared for one length of a row: the row alone, and as many rows as fit.
@@ -123,12 +163,18 @@ public:
             return;
         Sizes group{1, 1, 1};
         group[row_] = length;
-        if (!powers_of_two_ || length <= longest_shared_row)
-            compare(group);
-        std::uint64_t rest = threads_ / length;
+        compare(group);
+        const std::uint64_t fewest = request_.shares_memory ? std::min(threads_, enough_at_barriers) : threads_;
+        for (std::uint64_t threads = threads_; threads >= fewest && threads > length; threads /= 2)
+            consider_rows(group, threads / length);
+    }
+    const Sizes& best() const { return best_; }
+
+private:
+    void consider_rows(Sizes group, std::uint64_t rest) {
         if (rest <= 1)
             return;
-        for (std::size_t axis = row_ + 1; axis < 3; ++axis) {
+        for (std::size_t axis = 2; axis > row_; --axis) { // far apart is better than close together
             const std::uint64_t size = request_.work[axis];
             const std::uint64_t part = size <= rest ? size : even_part(size, rest);
             group[axis] = powers_of_two_ ? std::bit_floor(std::min(size, rest)) : part;
@@ -136,9 +182,7 @@ public:
         }
         compare(group);
     }
-    const Sizes& best() const { return best_; }
 
-private:
     void compare(const Sizes& group) {
         const double found = cost(request_, group, row_);
         if (found < lowest_) {
@@ -161,7 +205,9 @@ Sizes choose(const Request& request) {
     const bool is_flat = request.work[0] == 1;
     const std::size_t row = !is_flat ? 0 : request.work[1] > 1 ? 1 : 2;
     const std::uint64_t wanted = wanted_threads(request);
-    const std::uint64_t threads = request.shares_memory ? std::min(std::bit_floor(wanted), most_at_barriers) : wanted;
+    const bool fits = request.shares_memory && wanted >= product(request.work); // in one group, whose size may be odd then
+    const std::uint64_t threads =
+        request.shares_memory && !(fits && !request.group_work.halves) ? std::bit_floor(wanted) : wanted;
     const std::uint64_t length = request.work[row], width = request.width;
     Search search(request, threads, row);
     if (!request.shares_memory || product(request.work) <= threads)
@@ -214,7 +260,8 @@ Extents choose_work_group(const KernelImpl& kernel, const Extents& work, std::ui
     const std::uint64_t cores = std::max(1u, kernel.device->info.multiprocessor_count);
     Extents group;
     const std::uint64_t most = kernel.preferred_threads == 0 ? limit : std::min(limit, kernel.preferred_threads);
-    group.size = remembered_choice({work.size, most, width, cores, kernel.uses_threadgroup_memory});
+    const GroupWork& work_of_group = kernel.group_work.of_group > 0 ? kernel.group_work : usual_work;
+    group.size = remembered_choice({work.size, most, width, cores, kernel.uses_threadgroup_memory, work_of_group});
     group.rank = std::max<std::uint8_t>(1, work.rank);
     return group;
 }

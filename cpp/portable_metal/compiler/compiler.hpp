@@ -148,6 +148,14 @@ struct RuntimeSymbol {
     const void* address;
 };
 
+// What a threadgroup costs, in nanoseconds of a typical processor: of use only as a ratio.
+struct GroupWork {
+    float of_group = 0;     // however many threads it has; 0: not known
+    float of_simdgroup = 0; // more for each SIMD-group
+    bool halves = false;    // its threads wait for each other again and again, the more often the more they are
+    bool loops = false;     // as often as its arguments say: the time of a dispatch does not follow
+};
+
 struct KernelCode;
 
 // Code of one kernel that runs SIMD-groups as vectors; which code that is depends on the threadgroup's shape, and is made when
@@ -173,8 +181,9 @@ struct KernelCode {
     std::size_t static_threadgroup_memory = 0;  // bytes
     bool prints = false;                        // calls __metalki_rt_log
     bool wants_positions = false;               // reads ThreadgroupContext::positions
-    std::size_t stack_size = 0;                 // bytes one thread may need, call frames of libm not counted
-    const void* code_begin = nullptr;           // all of its machine code; null: not known
+    GroupWork group_work;
+    std::size_t stack_size = 0;       // bytes one thread may need, call frames of libm not counted
+    const void* code_begin = nullptr; // all of its machine code; null: not known
     const void* code_end = nullptr;
     std::shared_ptr<const void> keep_alive; // owns the pages of the code
 };

@@ -372,6 +372,7 @@ std::shared_ptr<const KernelCode> ParsedLibrary::make_kernel(std::string_view fu
     code->function = made.function;
     code->static_threadgroup_memory = made.threadgroup_memory;
     code->stack_size = made.stack_size;
+    code->group_work = made.group_work;
     code->prints = prints_messages(made);
     auto make_scalar = [self = shared_from_this(), kernel, scalar_key, runtime,
                         constants = std::vector<ConstantValue>(constants.begin(), constants.end())] {

@@ -21,6 +21,7 @@
 #include "codegen/recursion.hpp"
 #include "codegen/runtime_names.hpp"
 #include "process_end.hpp"
+#include "vectorize/group_work.hpp"
 #include "vectorize/prepare.hpp"
 #include "vectorize/vectorize.hpp"
 #include "vectorize/widener.hpp"
@@ -235,8 +236,15 @@ private:
     mutable std::shared_ptr<const KernelCode> scalar_;
 };
 
-bool has_threadgroup_argument(const FunctionInfo& function) {
-    return std::ranges::any_of(function.arguments, [](const Argument& a) { return a.kind == ArgumentKind::threadgroup; });
+// Slots of arguments that point to threadgroup memory.
+std::vector<unsigned> threadgroup_slots(const FunctionInfo& function) {
+    std::vector<unsigned> out;
+    for (unsigned slot = 0; slot < function.arguments.size(); ++slot) {
+        if (function.arguments[slot].kind == ArgumentKind::threadgroup) {
+            out.push_back(slot);
+        }
+    }
+    return out;
 }
 
 // Turns the scalar kernel of the module into vector code and fills in `out`; says why not when that is impossible.
@@ -245,8 +253,10 @@ bool make_vectors(KernelModule& scalar, const FunctionInfo& function, llvm::Targ
     Geometry geometry;
     try {
         vectorize::prepare(kernel, machine);
-        if (vectorize::demands_of(kernel).threadgroups || has_threadgroup_argument(function)) {
+        const std::vector<unsigned> slots = threadgroup_slots(function);
+        if (vectorize::demands_of(kernel).threadgroups || !slots.empty()) {
             out.form = CompiledKernel::Form::threadgroups;
+            out.group_work = vectorize::group_work_of(kernel, slots);
             out.vector_source = write_bitcode(*scalar.module);
         } else {
             out.form = CompiledKernel::Form::rows;

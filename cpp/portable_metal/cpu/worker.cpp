@@ -21,6 +21,9 @@ constexpr std::size_t stack_slack = 40960;
 constexpr std::size_t runner_stack = 262144;
 constexpr std::size_t smallest_arena = 65536;
 
+// Loads of vectors reach past the memory with lanes that are off. On a guard each of them would cost more than a whole group.
+constexpr std::size_t off_lanes = compiler::simd_width * sizeof(std::uint64_t);
+
 // A claim should last about this long: long against the claim itself, short against the whole.
 constexpr std::uint64_t claim_nanoseconds = 10000;
 constexpr std::uint64_t largest_claim = 1 << 16;
@@ -88,6 +91,8 @@ void Worker::prepare(const Job& job) {
     std::size_t bytes = round_to_line(code.static_threadgroup_memory);
     for (const ThreadgroupArgument& argument : dispatch.threadgroup_arguments)
         bytes += round_to_line(argument.length);
+    if (code.variants != nullptr)
+        bytes += off_lanes;
     if (arena_.blocks() == 0 || bytes > arena_.block_bytes())
         arena_ = GuardedMemory(1, std::max(bytes, smallest_arena));
     // The end of what is used meets the guard behind the arena, so that running past it does not go unseen.

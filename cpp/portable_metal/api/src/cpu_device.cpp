@@ -77,6 +77,7 @@ public:
         made->function = made->code->function;
         made->static_threadgroup_memory = made->code->static_threadgroup_memory;
         made->max_threads = cpu::max_threads_per_threadgroup;
+        made->group_work = made->code->group_work;
         made->prints = made->code->prints;
         made->for_cpu = made->code.get();
         return made;

@@ -37,6 +37,7 @@ struct DeviceCode {
     std::size_t static_threadgroup_memory = 0; // bytes
     std::uint32_t max_threads = 0;             // of a threadgroup
     std::uint32_t preferred_threads = 0; // of a threadgroup, where the device knows better than any caller; 0: it does not
+    compiler::GroupWork group_work;
     bool prints = false;
     const compiler::KernelCode* for_cpu = nullptr; // set on the CPU
 };

@@ -19,6 +19,11 @@ NS::UInteger preferredThreads(const ComputePipelineState* pipeline) {
     return state_of<PipelineState>(pipeline).code->preferred_threads;
 }
 
+GroupWork groupWork(const ComputePipelineState* pipeline) {
+    const metalki::compiler::GroupWork& work = state_of<PipelineState>(pipeline).code->group_work;
+    return {work.of_group, work.of_simdgroup, work.halves, work.loops};
+}
+
 bool printsMessages(const ComputePipelineState* pipeline) {
     return state_of<PipelineState>(pipeline).code->prints;
 }

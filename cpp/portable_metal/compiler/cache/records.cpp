@@ -271,6 +271,10 @@ std::string write_kernel(const CompiledKernel& kernel) {
     out.write(kernel.synchronizes);
     out.write(static_cast<std::uint64_t>(kernel.threadgroup_memory));
     out.write(static_cast<std::uint64_t>(kernel.stack_size));
+    out.write(kernel.group_work.of_group);
+    out.write(kernel.group_work.of_simdgroup);
+    out.write(kernel.group_work.halves);
+    out.write(kernel.group_work.loops);
     out.write(kernel.object);
     out.write(kernel.scalar_entry);
     out.write(kernel.vector_source);
@@ -287,6 +291,10 @@ std::optional<CompiledKernel> read_kernel(std::string_view record) {
         kernel.synchronizes = in.read<bool>();
         kernel.threadgroup_memory = in.read<std::uint64_t>();
         kernel.stack_size = in.read<std::uint64_t>();
+        kernel.group_work.of_group = in.read<float>();
+        kernel.group_work.of_simdgroup = in.read<float>();
+        kernel.group_work.halves = in.read<bool>();
+        kernel.group_work.loops = in.read<bool>();
         kernel.object = in.read_string();
         kernel.scalar_entry = in.read_string();
         kernel.vector_source = in.read_string();

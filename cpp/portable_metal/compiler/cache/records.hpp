@@ -22,6 +22,7 @@ struct CompiledKernel {
     bool synchronizes = false; // scalar: has to run thread by thread
     std::size_t threadgroup_memory = 0;
     std::size_t stack_size = 0;
+    GroupWork group_work;
     std::string object;
     std::string scalar_entry;  // of vector_source
     std::string vector_source; // threadgroups: bitcode of the scalar kernel, to make code for further shapes from

@@ -42,6 +42,15 @@ METALKI_API bool letStreamWait(const Event* event, std::uint64_t value, std::uin
 // Threads of a threadgroup with which the device runs the pipeline best where there is much to do; 0: it has no opinion.
 METALKI_API NS::UInteger preferredThreads(const ComputePipelineState* pipeline);
 
+// What a threadgroup of the pipeline costs, for those who choose its size: in the same unit, of use only as a ratio.
+struct GroupWork {
+    float ofGroup;     // however many threads it has; 0: not known
+    float ofSimdgroup; // more for each SIMD-group
+    bool halves;       // its threads wait for each other again and again, the more often the more they are
+    bool loops;        // as often as its arguments say: the time of a dispatch does not follow
+};
+METALKI_API GroupWork groupWork(const ComputePipelineState* pipeline);
+
 // What `#include` finds besides the standard headers.
 struct IncludeSources {
     std::vector<std::pair<std::string, std::string>> headers; // name as in `#include`, text; searched first
