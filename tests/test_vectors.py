@@ -427,9 +427,36 @@ def test_launches_that_write_more_than_the_caches_hold(kind: str, shape: tuple[i
     assert np.array_equal(third.numpy(), a + a)
 
 
+CONDITIONS = {
+    "inside": ("i.x > 0 && i.y > 0 && i.x < s.x - 1", lambda x, y, a, shape: (x > 0) & (y > 0) & (x < shape[0] - 1)),
+    "some rows": ("i.y % 3 == 1", lambda x, y, a, shape: (y % 3 == 1) & (x >= 0)),
+    "some words": ("a[p] % 7 > 1", lambda x, y, a, shape: a % 7 > 1),
+    "none": ("a[p] == 0xffffffff", lambda x, y, a, shape: a < 0),
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("shape", [(1 << 22, 2), (4099, 1031), (67, 65000)], ids=str)
+def test_large_launches_that_write_where_a_condition_holds(condition: str, shape: tuple[int, int]) -> None:
+    text, holds = CONDITIONS[condition]
+    a = np.arange(shape[0] * shape[1], dtype=np.uint32).reshape(shape[1], shape[0])
+    out, other = mk.zeros(a.shape, np.uint32), mk.zeros(a.shape, np.uint32)
+    mk.Kernel(
+        HEAD
+        + f"""kernel void k(device uint* out, device uint* other, device const uint* a,
+                            uint2 i [[thread_position_in_grid]], uint2 s [[threads_per_grid]]) {{
+            uint p = i.y * s.x + i.x; if ({text}) out[p] = a[p] + 1; else other[p] = a[p] + 2; }}"""
+    )(out, other, mk.array(a), ndrange=shape)
+    picked = holds(np.arange(shape[0])[None, :], np.arange(shape[1])[:, None], a.astype(np.int64), shape)
+    assert np.array_equal(out.numpy(), np.where(picked, a + 1, 0))
+    assert np.array_equal(other.numpy(), np.where(picked, 0, a + 2))
+
+
 def test_large_launches_have_stores_past_the_caches() -> None:
     head = "kernel void k(device float* o, device const float* a, uint i [[thread_position_in_grid]])"
     assert "!nontemporal" in code(head + "{ o[i] = a[i]; }")
+    assert "!nontemporal" in code(head + "{ if (a[i] > 0) o[i] = a[i]; }")
+    assert "!nontemporal" not in code(head + "{ for (uint k = 0; k < uint(a[i]); ++k) o[i + k] = a[i]; }")
     assert "!nontemporal" not in code(head + "{ o[i] += a[i]; }")
 
 

@@ -39,6 +39,36 @@ TEST_CASE("whole SIMD-groups have no mask, partial ones have") {
     CHECK(count(both, "call void @llvm.masked.store") == 1);
 }
 
+namespace {
+
+// Copies those of the words that the condition on %i, %x and %old picks; %i is x, and %q where a word comes from.
+std::string picked(std::string_view condition) {
+    return "  %i = zext i32 %x to i64\n  %q = getelementptr i32, ptr %in, i64 %i\n  %old = load i32, ptr %q\n"
+           "  %p = getelementptr i32, ptr %out, i64 %i\n" +
+           std::string(condition) + "  br i1 %h, label %then, label %done\nthen:\n  store i32 %old, ptr %p\n" +
+           "  br label %done\ndone:\n  ret void\n";
+}
+
+} // namespace
+
+TEST_CASE("large launches store past the caches, also behind a condition, and ask for what they read a page ahead") {
+    for (std::string_view condition : {"  %h = icmp ult i32 %x, %n\n", "  %h = icmp sgt i32 %old, 3\n"}) {
+        std::string text = vector_code(picked(condition), flat());
+        CHECK(count(text, "!nontemporal") == 1);
+        CHECK(count(text, "call void @llvm.prefetch") == 4); // two lines of the stream, two ends of rows
+        CHECK(count(text, "call void @llvm.masked.store") > 1);
+    }
+    CHECK(count(vector_code(count_up, flat()), "!nontemporal") == 0);
+}
+
+TEST_CASE("neighbours are asked for once") {
+    std::string text = "  %i = zext i32 %x to i64\n  %q = getelementptr i32, ptr %in, i64 %i\n  %a = load i32, ptr %q\n"
+                       "  %x1 = add i32 %x, 1\n  %i1 = zext i32 %x1 to i64\n  %q1 = getelementptr i32, ptr %in, i64 %i1\n"
+                       "  %b = load i32, ptr %q1\n  %s = add i32 %a, %b\n  %p = getelementptr i32, ptr %out, i64 %i\n"
+                       "  store i32 %s, ptr %p\n  ret void\n";
+    CHECK(count(vector_code(text, flat()), "call void @llvm.prefetch") == 4);
+}
+
 TEST_CASE("every thread of odd threadgroups comes once, at its own place") {
     constexpr std::string_view text = R"(
   %row = mul i32 %y, 20

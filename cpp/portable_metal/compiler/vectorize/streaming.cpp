@@ -3,9 +3,11 @@
 
 #include <cstddef>
 
+#include "llvm/Analysis/CFG.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -26,6 +28,11 @@ const llvm::Value* buffer_of(const llvm::Value* address) {
 std::uint64_t lane_bytes(const llvm::Instruction& address) {
     const llvm::MDNode* mark = address.getMetadata(streamed_address);
     return mark ? llvm::mdconst::extract<llvm::ConstantInt>(mark->getOperand(0))->getZExtValue() : 0;
+}
+
+bool is_prefetch(const llvm::Instruction& instruction) {
+    const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+    return call && call->getIntrinsicID() == llvm::Intrinsic::prefetch;
 }
 
 // The address that the body stores to first; null where something else happens before.
@@ -54,7 +61,11 @@ llvm::Function* make_address_function(llvm::Function& body) {
         }
     }
     llvm::EliminateUnreachableBlocks(*out);
-    for (llvm::Instruction& instruction : llvm::instructions(*out)) {
+    for (llvm::Instruction& instruction : llvm::make_early_inc_range(llvm::instructions(*out))) {
+        if (is_prefetch(instruction)) {
+            instruction.eraseFromParent();
+            continue;
+        }
         auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction);
         bool own = store && llvm::isa<llvm::AllocaInst>(store->getPointerOperand());
         if (instruction.mayHaveSideEffects() && !own) {
@@ -74,6 +85,19 @@ llvm::Value* count_threads(llvm::IRBuilderBase& builder, llvm::Value* context) {
         threads = builder.CreateMul(threads, builder.CreateZExt(size, builder.getInt64Ty()));
     }
     return threads;
+}
+
+// Lines that are written in part are read first, and all stores behind them wait: they are asked for while rows before them
+// are written. `known` is a place to name where a row ends with its line.
+void prefetch_ends(llvm::IRBuilderBase& builder, llvm::Value* address, llvm::Value* row_bytes, llvm::Value* known) {
+    constexpr unsigned to_write = 1, into_first_level = 3;
+    for (std::uint64_t rows : {1, 2}) {
+        llvm::Value* end = builder.CreateAdd(address, builder.CreateMul(row_bytes, builder.getInt64(rows)));
+        llvm::Value* in_line = builder.CreateICmpEQ(builder.CreateAnd(end, cache_line - 1), builder.getInt64(0));
+        llvm::Value* place = builder.CreateSelect(in_line, known, builder.CreateIntToPtr(end, builder.getPtrTy()));
+        builder.CreateIntrinsic(llvm::Intrinsic::prefetch, {place->getType()},
+                                {place, builder.getInt32(to_write), builder.getInt32(into_first_level), builder.getInt32(1)});
+    }
 }
 
 // Lanes up to the next cache line.
@@ -107,7 +131,9 @@ bool can_stream(const llvm::Function& kernel) {
         const auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction);
         found |= store && can_stream(*store);
     }
-    return found && kernel.size() == 1 && kernel.getInstructionCount() <= longest_kernel;
+    llvm::SmallVector<std::pair<const llvm::BasicBlock*, const llvm::BasicBlock*>, 4> backwards;
+    llvm::FindFunctionBackedges(kernel, backwards);
+    return found && backwards.empty() && kernel.getInstructionCount() <= longest_kernel;
 }
 
 llvm::Function& make_streaming_entry(llvm::Function& rows, llvm::Function& body, llvm::Function& rest,
@@ -143,6 +169,8 @@ llvm::Function& make_streaming_entry(llvm::Function& rows, llvm::Function& body,
 
     builder.SetInsertPoint(large);
     llvm::Value* address = builder.CreateCall(address_of, {place, zero, first, y, z, all});
+    prefetch_ends(builder, address,
+                  builder.CreateMul(builder.CreateZExt(count, builder.getInt64Ty()), builder.getInt64(first_bytes)), place);
     llvm::Value* peeled = lanes_to_line(builder, address, first_bytes);
     builder.CreateCondBr(builder.CreateICmpNE(peeled, zero), begin, aligned);
     builder.SetInsertPoint(begin);

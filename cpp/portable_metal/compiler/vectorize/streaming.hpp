@@ -12,7 +12,7 @@ namespace metalki::compiler::vectorize {
 constexpr std::uint64_t streamed_bytes = std::uint64_t{16} << 20;
 constexpr unsigned cache_line = 64;
 
-// The kernel is short and without branches, and some of its stores write to buffers that it does not read.
+// The kernel is short and without loops, and some of its stores write to buffers that it does not read.
 bool can_stream(const llvm::Function& kernel);
 bool can_stream(const llvm::StoreInst& store);
 

@@ -15,7 +15,10 @@ std::int64_t bytes_of(llvm::Type* type, const llvm::DataLayout& layout) {
 }
 
 constexpr std::int64_t most_prefetched = 512; // bytes of a part
-constexpr std::int64_t smallest_piece = 16;   // bytes; smaller ones of one or two lanes cost more than a gather
+constexpr std::int64_t page = 4096;
+constexpr std::uint64_t into_second_level = 2;
+constexpr std::size_t most_streams = 8;
+constexpr std::int64_t smallest_piece = 16; // bytes; smaller ones of one or two lanes cost more than a gather
 
 // Lanes in a row, from `first` on, are `step` apart.
 bool is_linear(const Shape& shape, unsigned first, unsigned length, std::int64_t step) {
@@ -25,6 +28,23 @@ bool is_linear(const Shape& shape, unsigned first, unsigned length, std::int64_t
         }
     }
     return true;
+}
+
+// What is the same for addresses that are a few elements apart: a pointer and an index, if it has one.
+std::pair<const llvm::Value*, const llvm::Value*> neighbourhood_of(const llvm::Value* pointer) {
+    const auto* address = llvm::dyn_cast<llvm::GEPOperator>(pointer);
+    if (!address || address->getNumIndices() != 1) {
+        return {pointer, nullptr};
+    }
+    const llvm::Value* index = *address->idx_begin();
+    if (const auto* wider = llvm::dyn_cast<llvm::CastInst>(index)) {
+        index = wider->getOperand(0);
+    }
+    const auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(index);
+    if (sum && sum->getOpcode() == llvm::Instruction::Add && llvm::isa<llvm::ConstantInt>(sum->getOperand(1))) {
+        index = sum->getOperand(0);
+    }
+    return {address->getPointerOperand(), index};
 }
 
 } // namespace
@@ -115,10 +135,10 @@ bool Widener::store_pieces(const std::vector<Piece>& places, llvm::Value* value,
         piece.first *= count;
         piece.length *= count;
         llvm::Value* part = part_of(value, piece);
-        if (mask) {
+        if (stream && places.size() == 1) {
+            stream_store(part, address, align, on);
+        } else if (mask) {
             builder_.CreateMaskedStore(part, address, align, on);
-        } else if (stream && places.size() == 1) {
-            stream_store(part, address, align);
         } else {
             builder_.CreateAlignedStore(part, address, align);
         }
@@ -127,10 +147,14 @@ bool Widener::store_pieces(const std::vector<Piece>& places, llvm::Value* value,
 }
 
 // Whole lines of the cache are written past it, if they are whole.
-void Widener::stream_store(llvm::Value* value, llvm::Value* address, llvm::Align align) {
+void Widener::stream_store(llvm::Value* value, llvm::Value* address, llvm::Align align, Mask mask) {
+    const auto store = [&]() -> llvm::Instruction* {
+        return mask ? builder_.CreateMaskedStore(value, address, align, mask)
+                    : static_cast<llvm::Instruction*>(builder_.CreateAlignedStore(value, address, align));
+    };
     std::uint64_t bytes = layout_.getTypeStoreSize(value->getType()).getFixedValue();
     if (bytes % cache_line != 0) {
-        builder_.CreateAlignedStore(value, address, align);
+        store();
         return;
     }
     auto* number =
@@ -138,6 +162,7 @@ void Widener::stream_store(llvm::Value* value, llvm::Value* address, llvm::Align
     auto* lane_bytes = llvm::ConstantAsMetadata::get(builder_.getInt64(bytes / lanes));
     number->setMetadata(streamed_address, llvm::MDNode::get(context_, {lane_bytes}));
     llvm::Value* whole = builder_.CreateICmpEQ(builder_.CreateAnd(number, cache_line - 1), builder_.getInt64(0));
+    whole = mask ? builder_.CreateAnd(whole, all(mask)) : whole;
     auto* stream = llvm::BasicBlock::Create(context_, "stream", body_);
     auto* ordinary = llvm::BasicBlock::Create(context_, "ordinary", body_);
     auto* behind = llvm::BasicBlock::Create(context_, "behind", body_);
@@ -148,7 +173,7 @@ void Widener::stream_store(llvm::Value* value, llvm::Value* address, llvm::Align
                       llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(builder_.getInt32(1))}));
     builder_.CreateBr(behind);
     builder_.SetInsertPoint(ordinary);
-    builder_.CreateAlignedStore(value, address, align);
+    store();
     builder_.CreateBr(behind);
     builder_.SetInsertPoint(behind);
 }
@@ -206,9 +231,21 @@ llvm::Value* Widener::load_parts(const llvm::LoadInst& load, Mask mask) {
     return pack(out);
 }
 
-// The lines between the first and the last lane of each part, unless the lanes are too far apart. Masks do not matter.
 void Widener::emit_prefetch(const llvm::CallInst& call) {
-    const llvm::Value* pointer = call.getArgOperand(0);
+    prefetch_lines(call.getArgOperand(0), 0, static_cast<llvm::ConstantInt*>(call.getArgOperand(2))->getZExtValue());
+}
+
+// What a launch that streams reads comes in streams as well, which the processor follows to the end of a page only.
+void Widener::prefetch_stream(const llvm::Value* pointer) {
+    const Shape shape = divergence_.shape_of(pointer);
+    if (!shape.is_uniform() && shape.is_compact() && streams_.size() < most_streams &&
+        streams_.insert(neighbourhood_of(pointer)).second) {
+        prefetch_lines(pointer, page, into_second_level);
+    }
+}
+
+// The lines between the first and the last lane of each part, unless the lanes are too far apart. Masks do not matter.
+void Widener::prefetch_lines(const llvm::Value* pointer, std::int64_t bytes_on, std::uint64_t level) {
     Shape shape = divergence_.shape_of(pointer);
     if (!shape.is_compact()) {
         return;
@@ -225,11 +262,12 @@ void Widener::emit_prefetch(const llvm::CallInst& call) {
         if (highest - lowest > most_prefetched) {
             return;
         }
-        std::int64_t from_start = lowest - shape.offsets[shape.partition.first_lane(i)];
+        std::int64_t from_start = lowest - shape.offsets[shape.partition.first_lane(i)] + bytes_on;
         for (; lowest <= highest; lowest += cache_line, from_start += cache_line) {
-            llvm::Instruction* wide = call.clone();
-            wide->setOperand(0, offset_address(starts[i], from_start));
-            builder_.Insert(wide);
+            llvm::Value* line = offset_address(starts[i], from_start);
+            builder_.CreateIntrinsic(
+                llvm::Intrinsic::prefetch, {line->getType()},
+                {line, builder_.getInt32(0), builder_.getInt32(static_cast<std::uint32_t>(level)), builder_.getInt32(1)});
         }
     }
 }
@@ -262,6 +300,9 @@ void Widener::emit_load(const llvm::LoadInst& load, Mask mask) {
     }
     if (shape.is_uniform()) {
         return define(load, clone_scalar(load, true));
+    }
+    if (divergence_.geometry().stream) {
+        prefetch_stream(load.getPointerOperand());
     }
     if (divergence_.shape_of(&load).is_parts()) {
         return define(load, load_parts(load, mask));

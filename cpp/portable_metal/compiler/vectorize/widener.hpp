@@ -178,7 +178,7 @@ private:
                              llvm::Align align, Mask mask);
     bool store_pieces(const std::vector<Piece>& places, llvm::Value* value, unsigned count, std::int64_t bytes_on,
                       llvm::Align align, Mask mask, bool stream);
-    void stream_store(llvm::Value* value, llvm::Value* address, llvm::Align align);
+    void stream_store(llvm::Value* value, llvm::Value* address, llvm::Align align, Mask mask);
     llvm::Value* part_of(llvm::Value* whole, const Piece& piece);
     llvm::Value* load_lanes(const llvm::Value* pointer, llvm::Type* element, std::int64_t bytes_on, llvm::Align align,
                             Mask mask);
@@ -186,6 +186,8 @@ private:
                      bool stream = false);
     llvm::Value* load_parts(const llvm::LoadInst& load, Mask mask);
     void emit_prefetch(const llvm::CallInst& call);
+    void prefetch_stream(const llvm::Value* pointer);
+    void prefetch_lines(const llvm::Value* pointer, std::int64_t bytes_on, std::uint64_t level);
     llvm::Value* nowhere(llvm::Type* type);
     llvm::Value* addresses(const llvm::Value* pointer, std::int64_t bytes_on);
     llvm::Value* offset_address(llvm::Value* address, std::int64_t bytes);
@@ -263,7 +265,8 @@ private:
     std::map<const Level::Node*, std::map<EdgeKey, llvm::AllocaInst*>> node_exit_masks_;
     std::set<const llvm::BasicBlock*> headers_;
     std::map<unsigned, llvm::Value*> inputs_;
-    llvm::Value* all_lanes_ = nullptr; // mask of the lanes that exist; null: 32
+    std::set<std::pair<const llvm::Value*, const llvm::Value*>> streams_; // asked for
+    llvm::Value* all_lanes_ = nullptr;                                    // mask of the lanes that exist; null: 32
 };
 
 } // namespace metalki::compiler::vectorize
