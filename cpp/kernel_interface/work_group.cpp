@@ -53,7 +53,7 @@ std::uint64_t product(const Sizes& sizes) {
 bool is_short(const Request& request) {
     const GroupWork& work = request.group_work;
     const auto simdgroups = static_cast<double>(divide_up(product(request.work), request.width));
-    return request.shares_memory && !work.loops && work.of_group + simdgroups * work.of_simdgroup < short_work;
+    return !work.loops && work.of_group + simdgroups * work.of_simdgroup < short_work;
 }
 
 // Threads that a group should have: whole SIMD-groups, and enough groups for the cores.

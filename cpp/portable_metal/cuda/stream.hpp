@@ -8,10 +8,10 @@
 
 #include "cuda/kernel.hpp"
 #include "cuda/memory.hpp"
+#include "cuda/progress.hpp"
 
 namespace metalki::cuda {
 
-enum class Progress { running, done, failed };
 class Point;
 
 // A GPU with what all of its streams share.

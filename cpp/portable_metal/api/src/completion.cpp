@@ -133,7 +133,7 @@ bool wait_on_device(CommandBufferState& buffer, const Command& command) {
         return true;
     if (const auto point = command.event->announced(command.size)) {
         queue.device_queue->wait_for(*point);
-        // The host, too, hears first of what was waited for: handlers and messages come in that order.
+        // On the host, too, a buffer completes after what it waited for.
         if (!command.event->is_foreign)
             add_flight(queue, {&buffer, command.event, command.size, false, nullptr, true});
         return true;

@@ -5,12 +5,14 @@
 #include <memory>
 #include <string>
 
+#include "cuda/progress.hpp"
+
 namespace metalki::api {
 
 struct Command;
 class CommandBufferState;
 
-enum class Progress { running, done, failed };
+using cuda::Progress;
 
 // A place in a queue's work on its device.
 class DevicePoint {

@@ -12,11 +12,10 @@ class GpuPoint final : public DevicePoint {
 public:
     explicit GpuPoint(std::shared_ptr<cuda::Point> point) : point(std::move(point)) {}
     bool is_passed() const override { return point->is_passed(); }
-    Progress look(std::string& failure) const override { return static_cast<Progress>(point->look(failure)); }
+    Progress look(std::string& failure) const override { return point->look(failure); }
 
     const std::shared_ptr<cuda::Point> point;
 };
-static_assert(static_cast<int>(Progress::failed) == static_cast<int>(cuda::Progress::failed));
 
 class GpuQueue final : public DeviceQueue {
 public:
