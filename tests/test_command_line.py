@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import metalki as mk
+from metalki._shell_arguments import argument_from
+
 SCALE = """#include <metal_stdlib>
 using namespace metal;
 constant float OFFSET [[function_constant(0)]];
@@ -145,6 +148,7 @@ def test_run_prints_and_saves(folder: Path) -> None:
         (["--arg", "float32:8", "--arg", "float32:-1", "--arg", "1", "--ndrange", "8"], "-1"),
         (["--arg", "float32:8", "--arg", "float32:8", "--arg", "threadgroup:x", "--ndrange", "8"], "threadgroup"),
         (["--arg", "float32:8", "--arg", "float32:8", "--arg", "1", "--ndrange", "8", "--save", "f=x"], "--save"),
+        (["--arg", "float32:8", "--arg", "zeros:8", "--arg", "1", "--ndrange", "8"], "--arg 'zeros:8': a numpy dtype"),
         (["--device", "abacus"], "abacus"),
         (["--kernel", "nope"], "scale"),
         (["--constant", "x"], "--constant"),
@@ -155,6 +159,14 @@ def test_run_refuses_with_a_message(folder: Path, arguments: list[str], text: st
     assert result.returncode == 1
     assert text in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_word_for_zeros_means_zeros() -> None:
+    for size in (8, 100, 5000):
+        for _ in range(8):
+            mk.full(size, 0x5A5A5A5A, np.uint32)  # its memory is soon another's
+            assert not argument_from(f"zeros:uint32:{size}").numpy().any()
+            assert not argument_from(f"uint32:{size}").numpy().any()
 
 
 def test_cache_info_and_clear_leave_other_files_alone(folder: Path) -> None:

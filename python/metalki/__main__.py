@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--numworkgroups", metavar="X[,Y[,Z]]", help="work-groups, in place of --ndrange")
     run.add_argument("--workgroupsize", metavar="X[,Y[,Z]]", help="threads of a work-group; chosen when left out")
     run.add_argument("--constant", action="append", default=[], metavar="NAME=VALUE", help="a function constant")
-    run.add_argument("--print", type=int, default=10, dest="count", metavar="N", help="elements shown (default 10)")
+    run.add_argument("--print", type=_count, default=10, dest="count", metavar="N", help="elements shown (default 10)")
     run.add_argument(
         "--save", action="append", default=[], metavar="ARG=FILE.npy", help="store an array argument, by name"
     )
@@ -75,6 +75,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_options(run)
     run.set_defaults(function=_run)
     return parser
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 0:
+        raise argparse.ArgumentTypeError(f"a number of elements is expected, {count} was given")
+    return count
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:

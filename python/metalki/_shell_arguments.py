@@ -81,7 +81,11 @@ def _filled(spec: str, fill: str, dtype: str, shape_text: str) -> _array.Array:
     value = number(fill)
     if fill not in _FILLS and value is None:
         raise ArgumentError(f"--arg {spec!r}: FILL is {', '.join(_FILLS)} or a number, {fill!r} was given")
-    result = _array.empty(sizes(shape_text, f"--arg {spec}"), dtype)  # refuses what no array can have
+    shape = sizes(shape_text, f"--arg {spec}")
+    try:
+        result = _array.zeros(shape, dtype)  # refuses what no array can have
+    except ArgumentError as error:
+        raise ArgumentError(f"--arg {spec!r}: {str(error).removeprefix('zeros: ')}") from None
     if fill == "zeros":
         return result
     if fill == "ones":
