@@ -193,6 +193,32 @@ def test_small_integers_become_floats_by_way_of_words(kind: str, tmp_path: Path)
     assert not re.search(r"cvt\.rn\.f32\.[us](8|16)", text)
 
 
+@pytest.mark.parametrize("kind", ["uchar4", "ushort2", "ushort4"])
+def test_vectors_of_small_integers_stay_in_words(kind: str, tmp_path: Path) -> None:
+    width = kind[-1]
+    text = code(
+        f"kernel void k(device float{width}* o, device const {kind}* a, uint i [[thread_position_in_grid]])"
+        f" {{ o[i] = float{width}(a[i]) * 0.5f; }}",
+        tmp_path,
+    )
+    assert "lop3" in text
+    assert "prmt" in text
+    assert "cvt.rn.f32" not in text
+    assert ".u16" not in text
+
+
+def test_neighbours_of_small_integers_are_loaded_as_words(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float* o, device const ushort* a, constant uint& n, uint i [[thread_position_in_grid]]) {"
+        " float t = 0; device const ushort* p = a + 4 * i; for (uint k = 0; k < n; ++k, p += 1024)"
+        " for (int j = 0; j < 4; ++j) t += float(ushort(p[j] & 0xF0)) * (j + 1.5f); o[i] = t; }",
+        tmp_path,
+    )
+    assert "ld.global.v2.u32" in text
+    assert "lop3" in text
+    assert not re.search(r"cvt\.rn\.f32\.[us](8|16)", text)
+
+
 def test_exp_has_no_branches(tmp_path: Path) -> None:
     text = code("kernel void k(device float* a, uint i [[thread_position_in_grid]]) { a[i] = exp(a[i]); }", tmp_path)
     after = text.split("ld.global.f32", 1)[1]

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
 
@@ -46,6 +47,17 @@ public:
     }
     llvm::Value* shuffle_xor(llvm::Value* mask, llvm::Value* value, unsigned distance) {
         return by_words(value, [&](llvm::Value* word) { return shuffle_word_xor(mask, word, distance); });
+    }
+
+    // (word & mask) | other, for which ptxas takes two instructions where both are constants.
+    llvm::Value* choose_or(llvm::Value* word, const llvm::APInt& mask, llvm::Value* other) {
+        llvm::Type* type = getInt32Ty();
+        llvm::InlineAsm* code = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type, type, type}, false),
+                                                     "lop3.b32 $0, $1, $2, $3, 0xea;", "=r,r,n,r", /*hasSideEffects=*/false);
+        llvm::CallInst* call = CreateCall(code, {word, llvm::ConstantInt::get(type, mask.getZExtValue()), other});
+        call->setDoesNotAccessMemory();
+        call->setDoesNotThrow();
+        return call;
     }
 
     llvm::Value* has_lane(llvm::Value* mask, llvm::Value* lane) {

@@ -34,7 +34,7 @@ namespace metalki::compiler::ptx {
 namespace {
 
 constexpr unsigned registers_of_processor = 65536;
-constexpr unsigned many_registers = 96;
+constexpr unsigned many_registers = 80;
 
 // PTX allows letters, digits, _ and $; profilers show this name.
 std::string entry_name(const std::string& function) {
@@ -134,9 +134,9 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     optimize_for_gpu(module, machine);
     refuse_initialisers(module, function);
     spread_vector_indices(module);
-    widen_conversions(module);
     guard_alignment(module);
     merge_loads(module, machine);
+    widen_numbers(module);
     const bool wants_registers = hoist_loads(module);
     verify(module);
     const ObjectCode text = emit(module, machine, llvm::CodeGenFileType::AssemblyFile);

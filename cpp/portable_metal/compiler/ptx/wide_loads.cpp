@@ -27,6 +27,7 @@ namespace metalki::compiler::ptx {
 namespace {
 
 constexpr std::int64_t widest = 16;
+constexpr std::int64_t word_size = 4;
 constexpr std::size_t worth_a_branch = 3;       // loads saved
 constexpr std::size_t largest_versioned = 2000; // instructions of a loop
 
@@ -335,11 +336,21 @@ private:
                 continue;
             }
             const Part& head = plan.group.parts[piece.first];
-            llvm::Type* type = llvm::FixedVectorType::get(head.load->getType(), static_cast<unsigned>(piece.count));
+            llvm::Type* element = head.load->getType();
+            const bool in_words = element->isIntegerTy() && head.size < word_size; // numbers in words need no unpacking
+            const std::int64_t unit = in_words ? word_size : head.size;
+            llvm::Type* type =
+                llvm::FixedVectorType::get(in_words ? builder.getInt32Ty() : element, static_cast<unsigned>(piece.size / unit));
             llvm::Value* vector = load(builder, plan, head, type, llvm::Align(static_cast<std::uint64_t>(piece.size)));
             for (std::size_t i = 0; i < piece.count; ++i) {
                 const Part& part = plan.group.parts[piece.first + i];
-                values.emplace_back(part.load, replacement(part, builder.CreateExtractElement(vector, i)));
+                const auto bytes = static_cast<std::uint64_t>(part.offset - head.offset);
+                llvm::Value* value = builder.CreateExtractElement(vector, bytes / static_cast<std::uint64_t>(unit));
+                if (in_words) {
+                    const std::uint64_t shift = bytes % word_size * 8;
+                    value = builder.CreateTrunc(shift ? builder.CreateLShr(value, shift) : value, element);
+                }
+                values.emplace_back(part.load, replacement(part, value));
             }
         }
         for (const auto& [load, value] : values) {
