@@ -56,9 +56,13 @@ std::string sum_of_neighbours(unsigned count) {
     return out + "  %mine = getelementptr float, ptr %out, i64 %li\n  store float " + sum + ", ptr %mine\n  ret void\n";
 }
 
-// Stores the number of 16 bits that `sharing` lanes in a row share; the next ones' lies `stride` numbers behind.
+// Stores a number of 16 bits. `sharing` lanes in a row lie together, four at one place; the next ones' lie `stride` numbers
+// behind.
 std::string halves_at(unsigned stride, unsigned sharing) {
-    return "  %row = udiv i32 %lane, " + std::to_string(sharing) + "\n  %at = mul i32 %row, " + std::to_string(stride) + R"(
+    return "  %row = udiv i32 %lane, " + std::to_string(sharing) + "\n  %start = mul i32 %row, " + std::to_string(stride) +
+           "\n  %inside = urem i32 %lane, " + std::to_string(sharing) + R"(
+  %beside = udiv i32 %inside, 4
+  %at = add i32 %start, %beside
   %wide = zext i32 %at to i64
   %place = getelementptr i16, ptr %in, i64 %wide
   %half = load i16, ptr %place
@@ -203,5 +207,6 @@ TEST_CASE("halves of few registers are not gathered where the processor moves th
         return;
     }
     CHECK(vector_code(halves_at(9, 2), rows()).find("masked.gather") == std::string::npos);
+    CHECK(count(vector_code(halves_at(72, 8), rows()), "call <8 x i16> @llvm.vp.load") == 4);
     CHECK(vector_code(halves_at(500, 1), rows()).find("masked.gather") != std::string::npos);
 }

@@ -17,12 +17,30 @@ namespace {
 constexpr std::size_t long_block = 256;
 constexpr std::size_t scheduled_together = 64;
 
-// Arithmetic stays in its order: independent chains are mixed in it.
-bool may_move(const llvm::Instruction& instruction) {
+// A product that becomes one operation with the sum that it goes into is computed there anyhow.
+bool is_of_sum(const llvm::Instruction& instruction) {
+    const auto* sum = instruction.hasOneUse() ? llvm::dyn_cast<llvm::Instruction>(*instruction.user_begin()) : nullptr;
+    return instruction.getOpcode() == llvm::Instruction::FMul && instruction.hasAllowContract() && sum &&
+           sum->getOpcode() == llvm::Instruction::FAdd && sum->hasAllowContract();
+}
+
+// Some bits of a number, which stays in its register for others.
+bool takes_bits(const llvm::Instruction& instruction) {
+    const auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(&instruction);
+    return operation && (operation->isBitwiseLogicOp() || operation->isShift()) &&
+           llvm::isa<llvm::Constant>(operation->getOperand(1));
+}
+
+bool reads(const llvm::Instruction& instruction) {
     const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
-    bool loads = llvm::isa<llvm::LoadInst>(instruction) || (call && call->getIntrinsicID() == llvm::Intrinsic::vp_load);
-    return (loads || llvm::isa<llvm::ShuffleVectorInst, llvm::InsertElementInst, llvm::ExtractElementInst, llvm::CastInst,
-                               llvm::GetElementPtrInst>(instruction)) &&
+    return llvm::isa<llvm::LoadInst>(instruction) || (call && call->getIntrinsicID() == llvm::Intrinsic::vp_load);
+}
+
+// Other arithmetic stays in its order: independent chains are mixed in it.
+bool may_move(const llvm::Instruction& instruction) {
+    bool moves = llvm::isa<llvm::ShuffleVectorInst, llvm::InsertElementInst, llvm::ExtractElementInst, llvm::CastInst,
+                           llvm::GetElementPtrInst>(instruction);
+    return (moves || reads(instruction) || takes_bits(instruction) || is_of_sum(instruction)) &&
            !instruction.mayHaveSideEffects();
 }
 

@@ -25,7 +25,9 @@
 #include "codegen/compaction.hpp"
 #include "codegen/half_comparisons.hpp"
 #include "codegen/long_blocks.hpp"
+#include "codegen/long_sums.hpp"
 #include "codegen/private_array_loops.hpp"
+#include "codegen/small_numbers.hpp"
 
 namespace metalki::compiler {
 namespace {
@@ -152,6 +154,9 @@ void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
     if (machine.getTargetTriple().isX86() && !machine.getMCSubtargetInfo()->checkFeatures("+avx512fp16")) {
         late.addPass(WidenHalfComparisons());
     }
+    late.addPass(SplitLongSums());
+    late.addPass(ConvertSmallNumbers(machine));
+    late.addPass(llvm::ADCEPass());
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));
     passes.run(module, analyses.modules);
     for (llvm::Function& function : module) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <span>
 
 #include "llvm/Analysis/VectorUtils.h"
 
@@ -12,13 +13,56 @@ namespace metalki::compiler::vectorize {
 namespace {
 
 constexpr unsigned most_windows = 8; // more of them cost more than gathers
-constexpr std::int64_t number_bytes = 2;
+constexpr unsigned few = 2;          // cost less than chunks
+constexpr std::int64_t number_bytes = 2, chunk_bytes = 16;
+constexpr unsigned chunk_lanes = chunk_bytes / number_bytes;
 
 struct Window {
     unsigned part = 0;
     std::int64_t start = 0, bytes = 0;
     std::vector<unsigned> of_lanes;
 };
+
+// The bytes between the first and the last number of a part, both included.
+struct Extent {
+    std::int64_t first = 0, behind = 0;
+};
+
+std::array<Extent, Partition::most> extents_of(const Shape& shape) {
+    std::array<Extent, Partition::most> out;
+    std::array<bool, Partition::most> known{};
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        Extent& own = out[shape.partition.part[lane]];
+        bool& seen = known[shape.partition.part[lane]];
+        std::int64_t first = shape.offsets[lane], behind = first + number_bytes;
+        own = seen ? Extent{std::min(own.first, first), std::max(own.behind, behind)} : Extent{first, behind};
+        seen = true;
+    }
+    return out;
+}
+
+// A window for each 8 lanes in a row that fill a chunk of the result, within which shuffles are cheap. None: some lie too far
+// apart.
+std::vector<Window> chunks_of(const Shape& shape) {
+    const auto extents = extents_of(shape);
+    std::vector<Window> out;
+    for (unsigned first = 0; first < lanes; first += chunk_lanes) {
+        unsigned part = shape.partition.part[first];
+        auto own = std::span(shape.offsets).subspan(first, chunk_lanes);
+        auto [lowest, highest] = std::ranges::minmax(own);
+        bool same_part = std::all_of(&shape.partition.part[first], &shape.partition.part[first] + chunk_lanes,
+                                     [&](unsigned other) { return other == part; });
+        const Extent& whole = extents[part];
+        if (!same_part || highest + number_bytes - lowest > chunk_bytes || whole.behind - whole.first < chunk_bytes) {
+            return {};
+        }
+        Window next{part, std::min(lowest, whole.behind - chunk_bytes), chunk_bytes, {}};
+        next.of_lanes.resize(chunk_lanes);
+        std::iota(next.of_lanes.begin(), next.of_lanes.end(), first);
+        out.push_back(std::move(next));
+    }
+    return out;
+}
 
 // Nothing is read in front of the first or behind the last number of a part. None: there would be too many windows.
 std::vector<Window> windows_of(const Shape& shape, std::int64_t widest) {
@@ -45,6 +89,37 @@ std::vector<Window> windows_of(const Shape& shape, std::int64_t widest) {
     return out.size() <= most_windows ? out : std::vector<Window>();
 }
 
+int place_in(const Window& window, const Shape& shape, unsigned lane) {
+    return static_cast<int>((shape.offsets[lane] - window.start) / number_bytes);
+}
+
+// Null without windows.
+llvm::Value* pick_from_windows(llvm::IRBuilder<>& builder, const Shape& shape, const std::vector<Window>& windows,
+                               const std::vector<llvm::Value*>& loads) {
+    llvm::Value* out = nullptr;
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+        std::vector<int> order(lanes, llvm::PoisonMaskElem), both(lanes);
+        std::iota(both.begin(), both.end(), 0);
+        for (unsigned lane : windows[i].of_lanes) {
+            order[lane] = place_in(windows[i], shape, lane);
+            both[lane] = static_cast<int>(lanes + lane);
+        }
+        llvm::Value* found = builder.CreateShuffleVector(loads[i], order);
+        out = out ? builder.CreateShuffleVector(out, found, both) : found;
+    }
+    return out;
+}
+
+llvm::Value* pick_from_chunks(llvm::IRBuilder<>& builder, const Shape& shape, const std::vector<Window>& chunks,
+                              const std::vector<llvm::Value*>& loads) {
+    std::vector<int> order;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        unsigned start = lane / chunk_lanes * chunk_lanes;
+        order.push_back(static_cast<int>(start) + place_in(chunks[lane / chunk_lanes], shape, lane));
+    }
+    return builder.CreateShuffleVector(llvm::concatenateVectors(builder, loads), order);
+}
+
 } // namespace
 
 // Not a plain load: LLVM would take what other loads read from this one's register, by shifting it.
@@ -65,23 +140,17 @@ llvm::Value* Widener::load_windows(const llvm::Value* pointer, llvm::Type* eleme
     if (!known || !even || !vector_registers_.masks || layout_.getTypeSizeInBits(element) != 8 * number_bytes) {
         return nullptr;
     }
-    std::vector<llvm::Value*> starts = parts(pointer, shape.partition);
-    align = std::min(align, llvm::Align(number_bytes));
-    llvm::Value* out = nullptr;
-    for (const Window& window : windows_of(shape, vector_registers_.bytes)) {
-        auto count = static_cast<unsigned>(window.bytes / number_bytes);
+    std::vector<Window> windows = windows_of(shape, vector_registers_.bytes);
+    std::vector<Window> chunks = windows.empty() || windows.size() > few ? chunks_of(shape) : std::vector<Window>();
+    std::vector<llvm::Value*> starts = parts(pointer, shape.partition), loads;
+    for (const Window& window : chunks.empty() ? windows : chunks) {
         std::int64_t from_start = window.start - shape.offsets[shape.partition.first_lane(window.part)] + start;
-        llvm::Value* found = load_window(offset_address(starts[window.part], from_start), element, count, align);
-        std::vector<int> order(lanes, llvm::PoisonMaskElem), both(lanes);
-        std::iota(both.begin(), both.end(), 0);
-        for (unsigned lane : window.of_lanes) {
-            order[lane] = static_cast<int>((shape.offsets[lane] - window.start) / number_bytes);
-            both[lane] = static_cast<int>(lanes + lane);
-        }
-        found = builder_.CreateShuffleVector(found, order);
-        out = out ? builder_.CreateShuffleVector(out, found, both) : found;
+        loads.push_back(load_window(offset_address(starts[window.part], from_start), element,
+                                    static_cast<unsigned>(window.bytes / number_bytes),
+                                    std::min(align, llvm::Align(number_bytes))));
     }
-    return out;
+    return chunks.empty() ? pick_from_windows(builder_, shape, windows, loads)
+                          : pick_from_chunks(builder_, shape, chunks, loads);
 }
 
 } // namespace metalki::compiler::vectorize
