@@ -1,6 +1,8 @@
 // What the next iteration of a long loop reads.
 #include <doctest/doctest.h>
 
+#include <tuple>
+
 #include "lane_kernel.hpp"
 
 using namespace vectorize_test;
@@ -36,6 +38,24 @@ TEST_CASE("a long loop asks for the next iteration's lines") {
     CHECK(prefetches(sum_of_rows(400)) == 2); // 32 words lie in two of them, their neighbours in the same
     CHECK(prefetches(sum_of_rows(20)) == 0);
     CHECK(prefetches("  %own = call ptr @__metalki_threadgroup_memory()\n" + sum_of_rows(400, "%own")) == 0);
+}
+
+TEST_CASE("in front of a loop stand the lines that its first iterations read in the next threadgroup") {
+    for (auto [work, in_loop, in_front] : {std::tuple{400, 2u, 2u}, std::tuple{60, 2u, 8u}}) {
+        std::string all = sum_of_rows(work), own = all;
+        own.replace(own.find("mul i32 %k, %n"), 14, "mul i32 %of, %n");
+        own.insert(own.find("  %row ="), "  %of = add i32 %first, %k\n");
+        own.insert(0, "  %first = mul i32 %group, 5\n");
+        CAPTURE(work);
+        CHECK(prefetches(all) == in_loop);
+        CHECK(prefetches(own) == in_loop + in_front);
+        Words in(3000);
+        for (std::size_t i = 0; i < in.size(); ++i) {
+            in[i] = static_cast<std::uint32_t>(3 * i + 1);
+        }
+        Launch launch{.geometry = rows(), .grid = {96, 1, 1}, .number = 100};
+        CHECK(run_vectors(own, launch, Words(96), in) == run_threads(own, launch, Words(96), in));
+    }
 }
 
 TEST_CASE("a shorter loop looks further ahead, where no stream leads there") {

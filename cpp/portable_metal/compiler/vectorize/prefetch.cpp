@@ -20,6 +20,7 @@
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "compiler/kernel_abi.hpp"
+#include "vectorize/next_group.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
@@ -203,6 +204,23 @@ private:
             llvm::Instruction& place = *load->getParent()->getTerminator();
             if (llvm::Value* later = LaterIteration(loop, place, dominators_).of(*load->getPointerOperand(), ahead)) {
                 add_prefetch(place, later, into_first_level);
+            }
+        }
+        ask_for_next_group(loop, loads, ahead);
+    }
+
+    // What lies behind the last iteration is read by the next threadgroup seldom, and by no later iteration: the first ones of
+    // the next threadgroup would wait for all they read.
+    void ask_for_next_group(const llvm::Loop& loop, const std::vector<llvm::LoadInst*>& loads, unsigned iterations) {
+        if (!loop.getLoopPreheader() || !loop.getLoopLatch() || loads.size() * iterations > most_of_loop) {
+            return;
+        }
+        NextGroup next(loop, dominators_);
+        for (llvm::LoadInst* load : loads) {
+            for (unsigned iteration = 0; iteration < iterations; ++iteration) {
+                if (llvm::Value* address = next.of(*load->getPointerOperand(), iteration)) {
+                    add_prefetch(next.place(), address, into_first_level);
+                }
             }
         }
     }
