@@ -12,6 +12,7 @@
 
 #include "codegen/analyses.hpp"
 #include "codegen/long_sums.hpp"
+#include "codegen/repeated_prefetches.hpp"
 #include "codegen/small_numbers.hpp"
 #include "lane_kernel.hpp"
 
@@ -130,4 +131,27 @@ TEST_CASE("a byte of a word is made wider with its sign by a product where the p
             }
         }
     }
+}
+
+TEST_CASE("a line is asked for once in a block") {
+    auto asked = [](std::initializer_list<int> offsets) {
+        std::string text;
+        for (int offset : offsets) {
+            std::string name = "%p" + std::to_string(offset);
+            text += "  " + name + " = getelementptr i8, ptr %in, i64 " + std::to_string(offset) +
+                    "\n  call void @llvm.prefetch.p0(ptr " + name + ", i32 0, i32 3, i32 1)\n";
+        }
+        Kernel kernel(text + "  ret void\n", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n");
+        llvm::FunctionAnalysisManager none;
+        compiler::DropRepeatedPrefetches().run(kernel.function(), none);
+        std::string code;
+        llvm::raw_string_ostream stream(code);
+        kernel.function().print(stream);
+        return count(code, "call void @llvm.prefetch");
+    };
+    CHECK(asked({0, 64, 128, 2, 66, 130}) == 3);
+    CHECK(asked({0, 32, 64, 96}) == 3); // what is between two lines is in one of them
+    CHECK(asked({0, 65, 130}) == 3);
+    CHECK(asked({0, 40}) == 2);
+    CHECK(asked({1000, 1004}) == 1);
 }

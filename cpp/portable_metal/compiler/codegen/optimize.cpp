@@ -27,6 +27,7 @@
 #include "codegen/long_blocks.hpp"
 #include "codegen/long_sums.hpp"
 #include "codegen/private_array_loops.hpp"
+#include "codegen/repeated_prefetches.hpp"
 #include "codegen/small_numbers.hpp"
 
 namespace metalki::compiler {
@@ -155,6 +156,7 @@ void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
         late.addPass(WidenHalfComparisons());
     }
     late.addPass(SplitLongSums());
+    late.addPass(DropRepeatedPrefetches());
     late.addPass(ConvertSmallNumbers(machine));
     late.addPass(llvm::ADCEPass());
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(late)));

@@ -4,38 +4,14 @@
 #include <algorithm>
 #include <map>
 
-#include "llvm/ADT/MapVector.h"
 #include "llvm/IR/Module.h"
-#include "llvm/IR/Operator.h"
+
+#include "codegen/linear_address.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
 
 constexpr unsigned longest_group = 64; // elements
-
-// An address as base + scaled variables + constant; addresses that differ in the constant only are neighbours.
-struct Address {
-    const llvm::Value* base = nullptr;
-    std::map<const llvm::Value*, std::int64_t> variables;
-    std::int64_t constant = 0;
-
-    Address(const llvm::Value* pointer, const llvm::DataLayout& layout) : base(pointer) {
-        unsigned bits = layout.getIndexTypeSizeInBits(pointer->getType());
-        while (const auto* step = llvm::dyn_cast<llvm::GEPOperator>(base)) {
-            llvm::MapVector<llvm::Value*, llvm::APInt> scaled;
-            llvm::APInt fixed(bits, 0);
-            if (!step->getType()->isPointerTy() || !step->collectOffset(layout, bits, scaled, fixed)) {
-                return;
-            }
-            constant += fixed.getSExtValue();
-            for (const auto& [variable, scale] : scaled) {
-                variables[variable] += scale.getSExtValue();
-            }
-            base = step->getPointerOperand();
-        }
-    }
-    auto key(llvm::Type* element) const { return std::make_tuple(base, variables, element); }
-};
 
 struct Candidate {
     const llvm::LoadInst* load;
@@ -97,8 +73,7 @@ void close(std::vector<Candidate>& open, std::vector<LoadGroup>& groups, const D
 LoadGroups::LoadGroups(llvm::Function& kernel, const Divergence& divergence, llvm::AAResults& aliases) {
     const llvm::DataLayout& layout = kernel.getParent()->getDataLayout();
     for (const llvm::BasicBlock& block : kernel) {
-        using Key = decltype(Address(nullptr, layout).key(nullptr));
-        std::map<Key, std::vector<Candidate>> open;
+        std::map<std::pair<LinearAddress::Place, llvm::Type*>, std::vector<Candidate>> open;
         std::vector<std::pair<unsigned, const llvm::Instruction*>> writes;
         unsigned order = 0;
         for (const llvm::Instruction& instruction : block) {
@@ -107,8 +82,8 @@ LoadGroups::LoadGroups(llvm::Function& kernel, const Divergence& divergence, llv
             if (instruction.mayWriteToMemory()) {
                 writes.emplace_back(order, &instruction);
             } else if (load && can_share(*load, divergence, layout)) {
-                Address address(load->getPointerOperand(), layout);
-                std::vector<Candidate>& others = open[address.key(load->getType()->getScalarType())];
+                LinearAddress address(*load->getPointerOperand(), layout);
+                std::vector<Candidate>& others = open[{address.place, load->getType()->getScalarType()}];
                 llvm::MemoryLocation place = llvm::MemoryLocation::get(load);
                 bool stale = !others.empty() && std::ranges::any_of(writes, [&](const auto& write) {
                     return write.first > others.front().order && llvm::isModSet(aliases.getModRefInfo(write.second, place));

@@ -2,6 +2,7 @@
 // their lanes. Processors gather words only.
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <numeric>
 #include <span>
 
@@ -93,21 +94,55 @@ int place_in(const Window& window, const Shape& shape, unsigned lane) {
     return static_cast<int>((shape.offsets[lane] - window.start) / number_bytes);
 }
 
-// Null without windows.
-llvm::Value* pick_from_windows(llvm::IRBuilder<>& builder, const Shape& shape, const std::vector<Window>& windows,
-                               const std::vector<llvm::Value*>& loads) {
-    llvm::Value* out = nullptr;
-    for (std::size_t i = 0; i < windows.size(); ++i) {
-        std::vector<int> order(lanes, llvm::PoisonMaskElem), both(lanes);
-        std::iota(both.begin(), both.end(), 0);
-        for (unsigned lane : windows[i].of_lanes) {
-            order[lane] = place_in(windows[i], shape, lane);
-            both[lane] = static_cast<int>(lanes + lane);
+// Windows whose numbers lie at different places of a register, so that one move to the lanes does for all of them.
+struct Overlay {
+    std::vector<Window> windows;
+    std::uint32_t taken = 0;
+
+    // Reads the window from a little further in front where its numbers would lie on others.
+    bool add(Window window, const Shape& shape, const Extent& whole) {
+        std::uint32_t places = 0;
+        for (unsigned lane : window.of_lanes) {
+            places |= 1U << place_in(window, shape, lane);
         }
-        llvm::Value* found = builder.CreateShuffleVector(loads[i], order);
-        out = out ? builder.CreateShuffleVector(out, found, both) : found;
+        for (; (places & taken) != 0; places <<= 1, window.start -= number_bytes) {
+            if (places >> (window.bytes / number_bytes - 1) != 0 || window.start - number_bytes < whole.first) {
+                return false;
+            }
+        }
+        taken |= places;
+        windows.push_back(std::move(window));
+        return true;
+    }
+};
+
+std::vector<Overlay> overlays_of(const std::vector<Window>& windows, const Shape& shape) {
+    const auto extents = extents_of(shape);
+    std::vector<Overlay> out;
+    for (const Window& window : windows) {
+        bool added = std::ranges::any_of(out, [&](Overlay& other) { return other.add(window, shape, extents[window.part]); });
+        if (!added) {
+            out.emplace_back().add(window, shape, extents[window.part]);
+        }
     }
     return out;
+}
+
+// The numbers of one window laid into a register with those of others.
+llvm::Value* lay_over(llvm::IRBuilder<>& builder, llvm::Value* below, llvm::Value* load, const Window& window,
+                      const Shape& shape) {
+    std::vector<int> whole(lanes, llvm::PoisonMaskElem), order(lanes);
+    std::iota(whole.begin(), whole.begin() + window.bytes / number_bytes, 0);
+    load = builder.CreateShuffleVector(load, whole);
+    if (!below) {
+        return load;
+    }
+    std::iota(order.begin(), order.end(), 0);
+    for (unsigned lane : window.of_lanes) {
+        int place = place_in(window, shape, lane);
+        order[static_cast<unsigned>(place)] = static_cast<int>(lanes) + place;
+    }
+    return builder.CreateShuffleVector(below, load, order);
 }
 
 llvm::Value* pick_from_chunks(llvm::IRBuilder<>& builder, const Shape& shape, const std::vector<Window>& chunks,
@@ -140,17 +175,36 @@ llvm::Value* Widener::load_windows(const llvm::Value* pointer, llvm::Type* eleme
     if (!known || !even || !vector_registers_.masks || layout_.getTypeSizeInBits(element) != 8 * number_bytes) {
         return nullptr;
     }
+    std::vector<llvm::Value*> starts = parts(pointer, shape.partition);
+    align = std::min(align, llvm::Align(number_bytes));
+    auto load = [&](const Window& window) {
+        std::int64_t from_start = window.start - shape.offsets[shape.partition.first_lane(window.part)] + start;
+        return load_window(offset_address(starts[window.part], from_start), element,
+                           static_cast<unsigned>(window.bytes / number_bytes), align);
+    };
     std::vector<Window> windows = windows_of(shape, vector_registers_.bytes);
     std::vector<Window> chunks = windows.empty() || windows.size() > few ? chunks_of(shape) : std::vector<Window>();
-    std::vector<llvm::Value*> starts = parts(pointer, shape.partition), loads;
-    for (const Window& window : chunks.empty() ? windows : chunks) {
-        std::int64_t from_start = window.start - shape.offsets[shape.partition.first_lane(window.part)] + start;
-        loads.push_back(load_window(offset_address(starts[window.part], from_start), element,
-                                    static_cast<unsigned>(window.bytes / number_bytes),
-                                    std::min(align, llvm::Align(number_bytes))));
+    if (!chunks.empty()) {
+        std::vector<llvm::Value*> loads;
+        std::ranges::transform(chunks, std::back_inserter(loads), load);
+        return pick_from_chunks(builder_, shape, chunks, loads);
     }
-    return chunks.empty() ? pick_from_windows(builder_, shape, windows, loads)
-                          : pick_from_chunks(builder_, shape, chunks, loads);
+    llvm::Value* out = nullptr;
+    for (const Overlay& overlay : overlays_of(windows, shape)) {
+        llvm::Value* numbers = nullptr;
+        std::vector<int> order(lanes, llvm::PoisonMaskElem), both(lanes);
+        std::iota(both.begin(), both.end(), 0);
+        for (const Window& window : overlay.windows) {
+            numbers = lay_over(builder_, numbers, load(window), window, shape);
+            for (unsigned lane : window.of_lanes) {
+                order[lane] = place_in(window, shape, lane);
+                both[lane] = static_cast<int>(lanes + lane);
+            }
+        }
+        llvm::Value* found = builder_.CreateShuffleVector(numbers, order);
+        out = out ? builder_.CreateShuffleVector(out, found, both) : found;
+    }
+    return out;
 }
 
 } // namespace metalki::compiler::vectorize
