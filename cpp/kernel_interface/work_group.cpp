@@ -19,8 +19,8 @@ namespace {
 constexpr std::uint64_t little_work = 8192;
 constexpr std::uint64_t groups_for_a_core = 4;
 
-// More threads at a barrier gain little: what they keep meanwhile, and read and write between, fills the nearest cache.
-constexpr std::uint64_t enough_at_barriers = 256;
+// More threads in a group gain little: what they keep meanwhile, and read and write between, fills the nearest cache.
+constexpr std::uint64_t enough_threads = 256;
 constexpr GroupWork usual_work{10, 11, false, true};
 
 // Nanoseconds of work that no other core is woken for.
@@ -39,7 +39,8 @@ struct Request {
     std::uint64_t limit = 0; // threads of a group
     std::uint64_t width = 0; // of a SIMD-group
     std::uint64_t cores = 0;
-    bool shares_memory = false; // between the threads of a group: it may halve the group again and again
+    bool shares_memory = false;  // between the threads of a group: it may halve the group again and again
+    bool runs_by_groups = false; // what it does, or what is known of it, is a matter of groups
     GroupWork group_work;
     friend bool operator==(const Request&, const Request&) = default;
 };
@@ -97,8 +98,14 @@ bool are_close(const Request& request, const Sizes& group, std::size_t row) {
     return false;
 }
 
-// The same for kernels with threadgroup memory, which have more to do for a thread.
-double cost_in_shared_rows_of(std::uint64_t length, std::uint64_t width) {
+// Parts of rows that do not start at whole lines of a cache touch one line more each.
+double cost_of_cut_lines(const Request& request, std::size_t row, std::uint64_t part) {
+    constexpr std::uint64_t line = 16; // elements of a common size
+    return request.runs_by_groups && request.work[row] % line != 0 ? 1 + 6 / static_cast<double>(part) : 1;
+}
+
+// The same for kernels that run by groups.
+double cost_in_rows_of_group(std::uint64_t length, std::uint64_t width) {
     if (length % width == 0)
         return length == 2 * width ? 0.92 : 0.95;
     if (length < width / 4)
@@ -117,17 +124,17 @@ double cost_of_single_row(const Request& request, std::uint64_t length, std::uin
 
 // What the start of a group costs, in threads.
 double start_of_a_group(const Request& request) {
-    if (!request.shares_memory)
+    if (!request.runs_by_groups)
         return 80;
     return request.group_work.of_group / request.group_work.of_simdgroup * static_cast<double>(request.width);
 }
 
 // What more a thread costs in a group with many of them.
 double cost_in_large_group(const Request& request, std::uint64_t threads) {
-    if (!request.shares_memory || threads <= enough_at_barriers)
+    if (!request.runs_by_groups || threads <= enough_threads)
         return 1;
-    const double doublings = std::log2(static_cast<double>(threads) / static_cast<double>(enough_at_barriers));
-    return 1 + doublings * (request.group_work.halves ? 0.12 : std::min(0.12, 1.2 / request.group_work.of_simdgroup));
+    const double doublings = std::log2(static_cast<double>(threads) / static_cast<double>(enough_threads));
+    return 1 + doublings * (request.group_work.halves ? 0.13 : std::min(0.13, 1.4 / request.group_work.of_simdgroup));
 }
 
 // What the whole grid costs with groups of this size, in threads of an ideal one. Measured on processors; GPUs differ less
@@ -141,14 +148,16 @@ double cost(const Request& request, const Sizes& group, std::size_t row) {
         rows *= static_cast<double>(request.work[axis]);
     const std::uint64_t length = request.work[row], rest = length % group[row];
     if (product(group) == group[row])
-        return rows * cost_of_single_row(request, length, group[row]) * in_group + start * groups;
+        return rows * cost_of_single_row(request, length, group[row]) * in_group * cost_of_cut_lines(request, row, group[row]) +
+               start * groups;
     const auto of_part = [&](std::uint64_t part) {
-        return request.shares_memory ? cost_in_shared_rows_of(part, request.width) : cost_in_rows_of(part, request.width);
+        return request.runs_by_groups ? cost_in_rows_of_group(part, request.width) : cost_in_rows_of(part, request.width);
     };
     const double in_whole_parts = static_cast<double>(length - rest) * of_part(group[row]);
     const double in_the_rest = rest == 0 ? 0 : static_cast<double>(rest) * of_part(rest);
-    const double for_distance = request.shares_memory && are_close(request, group, row) ? 1.4 : 1;
-    return rows * (in_whole_parts + in_the_rest) * in_group * for_distance + start * groups;
+    const double for_distance = request.runs_by_groups && are_close(request, group, row) ? 1.4 : 1;
+    const double for_lines = cost_of_cut_lines(request, row, group[row]);
+    return rows * (in_whole_parts + in_the_rest) * in_group * for_distance * for_lines + start * groups;
 }
 
 // The sizes compared for one length of a row: the row alone, and as many rows as fit.
@@ -164,7 +173,7 @@ public:
         Sizes group{1, 1, 1};
         group[row_] = length;
         compare(group);
-        const std::uint64_t fewest = request_.shares_memory ? std::min(threads_, enough_at_barriers) : threads_;
+        const std::uint64_t fewest = request_.runs_by_groups ? std::min(threads_, enough_threads) : threads_;
         for (std::uint64_t threads = threads_; threads >= fewest && threads > length; threads /= 2)
             consider_rows(group, threads / length);
     }
@@ -174,7 +183,11 @@ private:
     void consider_rows(Sizes group, std::uint64_t rest) {
         if (rest <= 1)
             return;
-        for (std::size_t axis = 2; axis > row_; --axis) { // far apart is better than close together
+        // Where caches do not hold it all, far apart is better than close together; rows shorter than a SIMD-group fill it
+        // together.
+        const bool far_first = product(request_.work) > held_by_caches && group[row_] >= request_.width;
+        for (std::size_t step = row_ + 1; step < 3; ++step) {
+            const std::size_t axis = far_first ? row_ + 3 - step : step;
             const std::uint64_t size = request_.work[axis];
             const std::uint64_t part = size <= rest ? size : even_part(size, rest);
             group[axis] = powers_of_two_ ? std::bit_floor(std::min(size, rest)) : part;
@@ -205,9 +218,9 @@ Sizes choose(const Request& request) {
     const bool is_flat = request.work[0] == 1;
     const std::size_t row = !is_flat ? 0 : request.work[1] > 1 ? 1 : 2;
     const std::uint64_t wanted = wanted_threads(request);
-    const bool fits = request.shares_memory && wanted >= product(request.work); // in one group, whose size may be odd then
-    const std::uint64_t threads =
-        request.shares_memory && !(fits && !request.group_work.halves) ? std::bit_floor(wanted) : wanted;
+    const bool fits = wanted >= product(request.work); // in one group, whose size may be odd then
+    const std::uint64_t most = request.group_work.halves ? std::min(wanted, enough_threads) : wanted;
+    const std::uint64_t threads = request.shares_memory && !(fits && most == wanted) ? std::bit_floor(most) : wanted;
     const std::uint64_t length = request.work[row], width = request.width;
     Search search(request, threads, row);
     if (!request.shares_memory || product(request.work) <= threads)
@@ -260,8 +273,9 @@ Extents choose_work_group(const KernelImpl& kernel, const Extents& work, std::ui
     const std::uint64_t cores = std::max(1u, kernel.device->info.multiprocessor_count);
     Extents group;
     const std::uint64_t most = kernel.preferred_threads == 0 ? limit : std::min(limit, kernel.preferred_threads);
-    const GroupWork& work_of_group = kernel.group_work.of_group > 0 ? kernel.group_work : usual_work;
-    group.size = remembered_choice({work.size, most, width, cores, kernel.uses_threadgroup_memory, work_of_group});
+    const bool known = kernel.group_work.of_group > 0, shares = kernel.uses_threadgroup_memory;
+    group.size =
+        remembered_choice({work.size, most, width, cores, shares, known || shares, known ? kernel.group_work : usual_work});
     group.rank = std::max<std::uint8_t>(1, work.rank);
     return group;
 }

@@ -24,12 +24,12 @@ namespace {
 constexpr double operation = 0.4, uniform_operation = 0.1, division = 8, function_call = 6;
 constexpr double reduction = 1.2, matrix_product = 30;
 constexpr double device_access = 2, near_access = 1, uniform_access = 0.3, scattered_access = 16;
-constexpr double device_atomic = 200, near_atomic = 32, uniform_atomic = 8;
+constexpr double device_atomic = 200, near_atomic = 32, uniform_atomic = 15;
 constexpr double barrier_of_simdgroup = 0.4;
 // Of a group.
-constexpr double start = 6, barrier_of_group = 2;
+constexpr double start = 25, start_with_barriers = 10, barrier_of_group = 2;
 // What a single SIMD-group does alone overlaps with nothing, and its branch is taken unexpectedly.
-constexpr double alone = 2.5, branch_taken_alone = 4;
+constexpr double alone = 2, branch_taken_alone = 2;
 
 constexpr double unknown_trips = 8;
 
@@ -87,12 +87,13 @@ public:
           divergence_(kernel, loops_, Geometry()) {}
 
     GroupWork run() {
+        const bool has_barriers = !calls_of(kernel_, runtime::barrier).empty();
         for (const llvm::Loop* loop : loops_.getLoopsInPreorder()) {
             const bool halves_group = halves(*loop);
             result_.halves |= halves_group;
             result_.loops |= !halves_group && !trips_of(*loop).known;
         }
-        double of_group = start, of_simdgroup = 0.5;
+        double of_group = has_barriers ? start_with_barriers : start, of_simdgroup = 0.5;
         for (llvm::BasicBlock& block : kernel_) {
             if (!dominators_.isReachableFromEntry(&block)) {
                 continue;
@@ -163,11 +164,17 @@ private:
         return std::nullopt;
     }
 
-    // Barriers in a loop whose length follows from the group's: half of the threads, and half of those, ...
+    // Barriers in a loop whose length follows from the group's: half of the threads, and half of those, ...; or the other way.
     static bool halves(const llvm::Loop& loop) {
         bool waits = false, grows = false;
         for (const llvm::BasicBlock* block : loop.blocks()) {
             waits |= std::ranges::any_of(*block, [](const auto& i) { return callee_name(i) == runtime::barrier; });
+        }
+        llvm::SmallVector<llvm::BasicBlock*> exiting;
+        loop.getExitingBlocks(exiting);
+        for (const llvm::BasicBlock* block : exiting) {
+            const auto* branch = llvm::dyn_cast<llvm::BranchInst>(block->getTerminator());
+            grows |= branch != nullptr && branch->isConditional() && grows_with_group(branch->getCondition());
         }
         for (const llvm::PHINode& phi : loop.getHeader()->phis()) {
             grows |= std::ranges::any_of(phi.incoming_values(), [](const llvm::Use& in) { return grows_with_group(in.get()); });
