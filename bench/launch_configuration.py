@@ -60,6 +60,53 @@ TREE = f"""kernel void tree(device float* o, device const float* a, {POSITION},
     }}
     if (l == 0) o[g.x + m.x * (g.y + m.y * g.z)] = t[0]; }}"""
 
+SUMS = f"""kernel void sums(device float* o, device const float* a, {POSITION},
+    uint lane [[thread_index_in_simdgroup]], uint sg [[simdgroup_index_in_threadgroup]],
+    uint sgs [[simdgroups_per_threadgroup]],
+    uint3 g [[threadgroup_position_in_grid]], uint3 m [[threadgroups_per_grid]]) {{
+    threadgroup float t[32];
+    uint i = {INDEX}; float v = simd_sum(a[i]);
+    if (lane == 0) t[sg] = v;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (sg == 0) {{
+        v = simd_sum(lane < sgs ? t[lane] : 0.0f);
+        if (lane == 0) o[g.x + m.x * (g.y + m.y * g.z)] = v; }} }}"""
+BINS = f"""kernel void bins(device float* o, device const float* a, {POSITION},
+    uint l [[thread_index_in_threadgroup]], uint3 s [[threads_per_threadgroup]]) {{
+    device atomic_uint* total = (device atomic_uint*)o; threadgroup atomic_uint t[64];
+    for (uint k = l; k < 64; k += s.x * s.y * s.z) atomic_store_explicit(&t[k], 0u, memory_order_relaxed);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    uint i = {INDEX}; atomic_fetch_add_explicit(&t[uint(a[i] * 63)], 1u, memory_order_relaxed);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint k = l; k < 64; k += s.x * s.y * s.z)
+        if (uint count = atomic_load_explicit(&t[k], memory_order_relaxed))
+            atomic_fetch_add_explicit(&total[k], count, memory_order_relaxed); }}"""
+NEIGHBOURS = f"""kernel void neighbours(device float* o, device const float* a, threadgroup float* t, {POSITION},
+    uint l [[thread_index_in_threadgroup]], uint3 s [[threads_per_threadgroup]]) {{
+    uint i = {INDEX}; t[l] = a[i];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    float v = t[l]; if (l > 0) v += t[l - 1]; if (l + 1 < s.x * s.y * s.z) v += t[l + 1];
+    o[i] = v; }}"""
+GROUPS = f"""kernel void by_groups(device float* o, device const float* a, uint3 n [[threads_per_grid]],
+    uint3 l [[thread_position_in_threadgroup]], uint3 g [[threadgroup_position_in_grid]],
+    uint3 s [[threads_per_threadgroup]]) {{
+    uint3 p = g * s + l; uint i = {INDEX}; o[i] = a[i] * 2; }}"""
+
+SOURCES = {
+    "memory": MEMORY,
+    "compute": COMPUTE,
+    "uneven": UNEVEN,
+    "stencil": STENCIL,
+    "tile": TILE,
+    "lanes": SIMD,
+    "tree": TREE,
+    "sums": SUMS,
+    "bins": BINS,
+    "neighbours": NEIGHBOURS,
+    "by_groups": GROUPS,
+}
+TAKE_A_TILE = ("tile", "neighbours")
+
 Shape = tuple[int, ...]
 SHAPES: list[Shape] = [
     *((n,) for n in (1, 7, 31, 32, 33, 100, 1000, 1023, 4096, 65_537, 1_000_000, 2**20 + 1, 2**24, 2**26)),
@@ -141,7 +188,7 @@ def ratio(case: Case, say: Callable[[str], None]) -> float:
     of_chosen, of_best = interleaved(case, [chosen, best], 5 if once > 0.05 else 15, repeat)
     result = 1.0 if chosen == best else of_chosen / of_best
     say(
-        f"{case.kernel.name:<8} {case.shape!s:<18} chosen {chosen!s:<14} {of_chosen * 1e6:11.1f} us   "
+        f"{case.kernel.name:<10} {case.shape!s:<18} chosen {chosen!s:<14} {of_chosen * 1e6:11.1f} us   "
         f"best {best!s:<14} {of_best * 1e6:11.1f} us   ratio {result:5.2f}"
     )
     return result
@@ -150,7 +197,7 @@ def ratio(case: Case, say: Callable[[str], None]) -> float:
 def main() -> int:
     global clock
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kernels", default="memory,compute,uneven,stencil,tile,lanes,tree")
+    parser.add_argument("--kernels", default=",".join(SOURCES))
     parser.add_argument("--largest", type=int, default=2**26, help="ndranges with more threads are left out")
     parser.add_argument(
         "--slowest", type=float, default=1.0, help="cases whose launch takes longer, in s, are left out"
@@ -159,26 +206,17 @@ def main() -> int:
     given = parser.parse_args()
     if given.cpu_time:
         clock = time.process_time
-    sources = {
-        "memory": MEMORY,
-        "compute": COMPUTE,
-        "uneven": UNEVEN,
-        "stencil": STENCIL,
-        "tile": TILE,
-        "lanes": SIMD,
-        "tree": TREE,
-    }
     ratios = []
     for name in given.kernels.split(","):
-        kernel = mk.Kernel(HEAD + sources[name])
+        kernel = mk.Kernel(HEAD + SOURCES[name])
         for shape in SHAPES:
             size = math.prod(shape)
             if size > given.largest:
                 continue
-            arrays = (mk.zeros(size), mk.array(np.linspace(0, 1, size, dtype=np.float32)))
-            case = Case(kernel, shape, arrays, name == "tile")
+            arrays = (mk.zeros(max(size, 64)), mk.array(np.linspace(0, 1, size, dtype=np.float32)))
+            case = Case(kernel, shape, arrays, name in TAKE_A_TILE)
             if seconds(case, KI.launch_configuration(kernel, shape)[1], 1) > given.slowest:
-                print(f"{name:<8} {shape!s:<18} left out: slower than {given.slowest} s")
+                print(f"{name:<10} {shape!s:<18} left out: slower than {given.slowest} s")
                 continue
             ratios.append(ratio(case, lambda line: print(line, flush=True)))
     above = sum(r > 1.10 for r in ratios)
