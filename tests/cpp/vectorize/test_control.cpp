@@ -148,6 +148,8 @@ TEST_CASE("such a loop loads without a mask while all lanes are in it, and with 
     CHECK(count(code, "call <32 x i32> @llvm.masked.load") > 0);
     // Only the lanes that stay longer than others are compared one by one.
     CHECK(count(code, "icmp ult <32 x i32>") + count(code, "icmp ugt <32 x i32>") == 1);
+    // Where the first lane is at its end as well, none is: behind the rounds of all lanes as behind those of some.
+    CHECK(count(code, "label %kernel.lanes.exit, label %head") == 2);
 }
 
 TEST_CASE("counting down, signed, and where the counter wraps round") {

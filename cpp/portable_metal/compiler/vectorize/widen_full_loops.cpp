@@ -41,7 +41,8 @@ void Widener::emit_full_loop(LevelState& masked, llvm::BasicBlock* header) {
     masked.partings = std::move(state.partings);
 }
 
-// All lanes that stay go on without a mask.
+// All lanes that stay go on without a mask, and so do all that leave: most loops have as many iterations for the last lane as
+// for the first.
 void Widener::emit_parting(LevelState& state, const Level::Node& node) {
     const auto* branch = llvm::cast<llvm::BranchInst>(node.block->getTerminator());
     const Edge& edge = node.edges.front();
@@ -49,10 +50,26 @@ void Widener::emit_parting(LevelState& state, const Level::Node& node) {
     auto* stay = llvm::BasicBlock::Create(context_, "stay", body_);
     auto* part = llvm::BasicBlock::Create(context_, "part", body_);
     builder_.CreateCondBr(agreed, stay, part, llvm::MDBuilder(context_).createLikelyBranchWeights());
+    auto go = [&](llvm::BasicBlock* from, const Edge& way) {
+        builder_.SetInsertPoint(from);
+        store_phis(way, phi_values(way), nullptr, false);
+        builder_.CreateBr(follow(state, way, nullptr));
+    };
+    auto values = local_values_;
+    go(stay, edge);
+    local_values_ = std::move(values);
+    llvm::BasicBlock* left = branch->getSuccessor(branch->getSuccessor(0) == edge.to ? 1 : 0);
+    if (!state.level->loop->contains(left)) {
+        auto* leave = llvm::BasicBlock::Create(context_, "leave", body_);
+        auto* some = llvm::BasicBlock::Create(context_, "some", body_);
+        builder_.SetInsertPoint(part);
+        builder_.CreateCondBr(holds_for_all(branch->getCondition(), branch->getSuccessor(0) == left, node.block), leave, some);
+        auto known = local_values_;
+        go(leave, {node.block, left, state.level->end()});
+        local_values_ = std::move(known);
+        part = some;
+    }
     state.partings.push_back({node.block, part, local_values_});
-    builder_.SetInsertPoint(stay);
-    store_phis(edge, phi_values(edge), nullptr, false);
-    builder_.CreateBr(follow(state, edge, nullptr));
 }
 
 // From the loop without masks into the other, whose slots all exist by now.
