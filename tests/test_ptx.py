@@ -219,6 +219,16 @@ def test_neighbours_of_small_integers_are_loaded_as_words(tmp_path: Path) -> Non
     assert not re.search(r"cvt\.rn\.f32\.[us](8|16)", text)
 
 
+def test_sums_take_products_of_other_blocks(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float* o, device const float* a, uint i [[thread_position_in_grid]])"
+        " { float q = a[i] * a[i + 9]; if (q > a[i + 20]) { o[i] = a[i + 30] - q; o[i + 1] = q + a[i + 40]; } }",
+        tmp_path,
+    )
+    assert text.count("fma.rn.f32") == 2
+    assert "sub.rn.f32" not in text
+
+
 def test_exp_has_no_branches(tmp_path: Path) -> None:
     text = code("kernel void k(device float* a, uint i [[thread_position_in_grid]]) { a[i] = exp(a[i]); }", tmp_path)
     after = text.split("ld.global.f32", 1)[1]

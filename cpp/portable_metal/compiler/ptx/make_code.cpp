@@ -22,6 +22,7 @@
 #include "ptx/device_functions.hpp"
 #include "ptx/early_loads.hpp"
 #include "ptx/entry.hpp"
+#include "ptx/fused_sums.hpp"
 #include "ptx/orderings.hpp"
 #include "ptx/simd_functions.hpp"
 #include "ptx/simd_matrices.hpp"
@@ -137,6 +138,7 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     guard_alignment(module);
     merge_loads(module, machine);
     widen_numbers(module);
+    fuse_sums(module);
     const bool wants_registers = hoist_loads(module);
     verify(module);
     const ObjectCode text = emit(module, machine, llvm::CodeGenFileType::AssemblyFile);
