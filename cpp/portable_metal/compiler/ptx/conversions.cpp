@@ -178,7 +178,8 @@ void take_apart(llvm::CastInst& conversion) {
 void load_words(llvm::LoadInst& load) {
     auto* type = llvm::dyn_cast<llvm::FixedVectorType>(load.getType());
     const unsigned bits = type ? type->getScalarSizeInBits() : 0;
-    if (!load.isSimple() || !type || !is_narrow(*type->getElementType()) || bits * type->getNumElements() % word_bits != 0) {
+    if (!load.isSimple() || !type || !is_narrow(*type->getElementType()) || bits * type->getNumElements() % word_bits != 0 ||
+        load.getAlign().value() * 8 < word_bits) {
         return;
     }
     llvm::IRBuilder<> builder(&load);
