@@ -21,7 +21,7 @@ constexpr std::uint64_t groups_for_a_core = 4;
 
 // More threads in a group gain little: what they keep meanwhile, and read and write between, fills the nearest cache.
 constexpr std::uint64_t enough_threads = 256;
-constexpr GroupWork usual_work{10, 11, false, true};
+constexpr GroupWork usual_work{10, 11, 0.13, false, true};
 
 // Nanoseconds of work that no other core is woken for.
 constexpr double short_work = 20000;
@@ -134,7 +134,7 @@ double cost_in_large_group(const Request& request, std::uint64_t threads) {
     if (!request.runs_by_groups || threads <= enough_threads)
         return 1;
     const double doublings = std::log2(static_cast<double>(threads) / static_cast<double>(enough_threads));
-    return 1 + doublings * (request.group_work.halves ? 0.13 : std::min(0.13, 1.4 / request.group_work.of_simdgroup));
+    return 1 + doublings * request.group_work.growth;
 }
 
 // What the whole grid costs with groups of this size, in threads of an ideal one. Measured on processors; GPUs differ less

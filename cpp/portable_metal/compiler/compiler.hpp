@@ -152,6 +152,7 @@ struct RuntimeSymbol {
 struct GroupWork {
     float of_group = 0;     // however many threads it has; 0: not known
     float of_simdgroup = 0; // more for each SIMD-group
+    float growth = 0;       // of what a SIMD-group costs, as a part of it, with each doubling of 256 threads
     bool halves = false;    // its threads wait for each other again and again, the more often the more they are
     bool loops = false;     // as often as its arguments say: the time of a dispatch does not follow
 };

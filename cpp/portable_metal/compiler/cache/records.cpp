@@ -273,6 +273,7 @@ std::string write_kernel(const CompiledKernel& kernel) {
     out.write(static_cast<std::uint64_t>(kernel.stack_size));
     out.write(kernel.group_work.of_group);
     out.write(kernel.group_work.of_simdgroup);
+    out.write(kernel.group_work.growth);
     out.write(kernel.group_work.halves);
     out.write(kernel.group_work.loops);
     out.write(kernel.object);
@@ -293,6 +294,7 @@ std::optional<CompiledKernel> read_kernel(std::string_view record) {
         kernel.stack_size = in.read<std::uint64_t>();
         kernel.group_work.of_group = in.read<float>();
         kernel.group_work.of_simdgroup = in.read<float>();
+        kernel.group_work.growth = in.read<float>();
         kernel.group_work.halves = in.read<bool>();
         kernel.group_work.loops = in.read<bool>();
         kernel.object = in.read_string();

@@ -27,9 +27,12 @@ constexpr double device_access = 2, near_access = 1, uniform_access = 0.3, scatt
 constexpr double device_atomic = 200, near_atomic = 32, uniform_atomic = 15;
 constexpr double barrier_of_simdgroup = 0.4;
 // Of a group.
-constexpr double start = 25, start_with_barriers = 10, barrier_of_group = 2;
+constexpr double start = 25, start_with_barriers = 10, once_in_group = 0.3, barrier_of_group = 2;
 // What a single SIMD-group does alone overlaps with nothing, and its branch is taken unexpectedly.
 constexpr double alone = 2, branch_taken_alone = 2;
+
+// The more threads of a group write to memory one after the other, the longer nobody asks for what the next group reads.
+constexpr double growth = 1.4, most_growth = 0.13, least_growth = 0.05;
 
 constexpr double unknown_trips = 8;
 
@@ -108,6 +111,9 @@ public:
             }
         }
         of_group += branch_taken_alone * static_cast<double>(led_alone_.size());
+        result_.growth = static_cast<float>(result_.halves ? most_growth
+                                            : streams_     ? std::min(most_growth, growth / of_simdgroup)
+                                                           : least_growth);
         result_.of_group = static_cast<float>(of_group);
         result_.of_simdgroup = static_cast<float>(of_simdgroup);
         return result_;
@@ -243,6 +249,8 @@ private:
                 work += access(*load->getPointerOperand());
             } else if (const auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction)) {
                 work += access(*store->getPointerOperand());
+                streams_ |= !times.shared_out && !divergence_.shape_of(store->getPointerOperand()).is_uniform() &&
+                            !is_near(*store->getPointerOperand());
             } else if (llvm::isa<llvm::AtomicRMWInst, llvm::AtomicCmpXchgInst>(instruction)) {
                 const llvm::Value& address = *instruction.getOperand(0);
                 atomics += divergence_.shape_of(&address).is_uniform() ? uniform_atomic
@@ -251,11 +259,19 @@ private:
             } else if (callee_name(instruction) == runtime::barrier) {
                 work += barrier_of_simdgroup;
                 of_group += times.count * barrier_of_group;
+            } else if (is_computed_once(instruction)) {
+                of_group += once_in_group;
             } else {
                 work += work_of(instruction);
             }
         }
         return work;
+    }
+
+    // The same for all SIMD-groups, but for few that follow from the SIMD-group's number.
+    bool is_computed_once(const llvm::Instruction& instruction) const {
+        return llvm::isa<llvm::BinaryOperator>(instruction) && divergence_.shape_of(&instruction).is_uniform() &&
+               loops_.getLoopFor(instruction.getParent()) == nullptr;
     }
 
     double access(const llvm::Value& address) const {
@@ -307,6 +323,7 @@ private:
     Divergence divergence_;
     std::set<const llvm::BasicBlock*> led_alone_;
     GroupWork result_;
+    bool streams_ = false;
 };
 
 } // namespace

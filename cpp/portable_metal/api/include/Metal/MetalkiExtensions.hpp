@@ -46,6 +46,7 @@ METALKI_API NS::UInteger preferredThreads(const ComputePipelineState* pipeline);
 struct GroupWork {
     float ofGroup;     // however many threads it has; 0: not known
     float ofSimdgroup; // more for each SIMD-group
+    float growth;      // of that, as a part of it, with each doubling of 256 threads
     bool halves;       // its threads wait for each other again and again, the more often the more they are
     bool loops;        // as often as its arguments say: the time of a dispatch does not follow
 };
