@@ -123,3 +123,26 @@ TEST_CASE("what a short loop asks for changes nothing") {
     const std::string text = sum_of_row("%group");
     CHECK(run_vectors(text, launch, Words(64), in) == run_threads(text, launch, Words(64), in));
 }
+
+TEST_CASE("the copy of a tile asks for the next one, a loop inside it too") {
+    // Word %k * 128 + %j * 32 + %lane goes to threadgroup memory, then all wait.
+    const std::string text = "  %own = call ptr @__metalki_threadgroup_memory()\n  br label %loop\nloop:\n"
+                             "  %k = phi i32 [0, %entry], [%next, %copied]\n  br label %copy\ncopy:\n"
+                             "  %j = phi i32 [0, %loop], [%j1, %copy]\n  %jw = shl i32 %j, 5\n"
+                             "  %kw = mul i32 %k, %n\n  %at = add i32 %kw, %jw\n  %from = add i32 %at, %lane\n"
+                             "  %wide = zext i32 %from to i64\n  %place = getelementptr i32, ptr %in, i64 %wide\n"
+                             "  %v = load i32, ptr %place\n  %to = add i32 %jw, %lane\n  %tw = zext i32 %to to i64\n"
+                             "  %there = getelementptr i32, ptr %own, i64 %tw\n  store i32 %v, ptr %there\n"
+                             "  %j1 = add i32 %j, 1\n  %more = icmp ult i32 %j1, 4\n"
+                             "  br i1 %more, label %copy, label %copied\ncopied:\n"
+                             "  call void @__metalki_barrier(i32 2)\n  %next = add i32 %k, 1\n"
+                             "  %again = icmp ult i32 %next, 3\n  br i1 %again, label %loop, label %done\n"
+                             "done:\n  ret void\n";
+    CHECK(prefetches(text) == 4); // two lines, in front of the first barrier and behind a barrier
+    std::string computed = text;
+    computed.replace(computed.find("store i32 %v"), 12, "%v3 = mul i32 %v, 3\n  store i32 %v3");
+    CHECK(prefetches(computed) == 0);
+    std::string same = text;
+    same.replace(same.find("mul i32 %k, %n"), 14, "mul i32 %n, %n");
+    CHECK(prefetches(same) == 0);
+}

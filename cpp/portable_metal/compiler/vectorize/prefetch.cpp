@@ -1,6 +1,7 @@
 // Rows of matrices lie on a page each, where the processor sees no stream to follow: it waits for their first bytes in every
 // iteration. What is read next is where this iteration would read if its counters were those of a later one. A stream is
-// followed to the end of its page only: a short loop asks for what lies two pages on, for the second level of the caches.
+// followed to the end of its page only: a short loop asks for what lies two pages on, for the second level of the caches. What
+// threads copy between barriers is waited for there by all of them: the copy of one iteration asks for that of the next.
 #include "vectorize/prefetch.hpp"
 
 #include <algorithm>
@@ -35,8 +36,7 @@ constexpr unsigned most_of_loop = 32;
 constexpr std::uint64_t line = 64, pages_on = 8192;
 constexpr unsigned into_first_level = 3, into_second_level = 2;
 
-// None where the loop waits for others: nothing may stand behind a barrier in its block, and what was asked for would come
-// early.
+// None where the loop waits for others: nothing may stand behind a barrier in its block.
 std::uint64_t work_of(const llvm::Loop& loop) {
     std::uint64_t work = 0;
     for (const llvm::BasicBlock* block : loop.blocks()) {
@@ -77,6 +77,14 @@ bool is_of_threadgroup(const llvm::Value& pointer) {
         left.append(instruction->op_begin(), instruction->op_end());
     }
     return false;
+}
+
+// Whether what is read is stored as it is, or as a number of another type.
+bool is_copied(const llvm::Value& read) {
+    return llvm::any_of(read.users(), [&](const llvm::User* user) {
+        const auto* store = llvm::dyn_cast<llvm::StoreInst>(user);
+        return store ? store->getValueOperand() == &read : llvm::isa<llvm::CastInst>(user) && is_copied(*user);
+    });
 }
 
 void add_prefetch(llvm::Instruction& place, llvm::Value* address, unsigned level) {
@@ -124,7 +132,7 @@ private:
 
     llvm::Value* copy_phi(llvm::PHINode& phi, unsigned ahead) {
         if (phi.getParent() != loop_.getHeader()) {
-            return nullptr;
+            return dominators_.dominates(&phi, &place_) ? &phi : nullptr; // of a loop inside, which counts alike each time
         }
         llvm::Value* latched = loop_.getLoopLatch() ? phi.getIncomingValueForBlock(loop_.getLoopLatch()) : nullptr;
         return ahead == 0 ? &phi : latched ? copy(*latched, ahead - 1) : nullptr;
@@ -181,6 +189,9 @@ public:
     // A loop with others inside would ask for all their lines at once, and wait for those instead of for what it needs.
     void run() {
         for (const llvm::Loop* loop : loops_.getLoopsInPreorder()) {
+            if (waits(*loop)) {
+                ask_for_copies(*loop);
+            }
             const std::uint64_t work = loop->isInnermost() ? work_of(*loop) : 0;
             if (work >= short_iteration) {
                 ask_for_iterations(*loop, work);
@@ -192,6 +203,27 @@ public:
 
 private:
     using Line = std::tuple<const llvm::BasicBlock*, const llvm::Value*, std::int64_t>;
+
+    // A barrier stands in it, and in no loop inside it.
+    bool waits(const llvm::Loop& loop) const {
+        return llvm::any_of(loop.blocks(), [&](const llvm::BasicBlock* block) {
+            return loops_.getLoopFor(block) == &loop &&
+                   llvm::any_of(*block, [](const llvm::Instruction& each) { return callee_name(each) == runtime::barrier; });
+        });
+    }
+
+    void ask_for_copies(const llvm::Loop& loop) {
+        const std::vector<llvm::LoadInst*> loads = lines_of(loop, [](const llvm::LoadInst& load) { return is_copied(load); });
+        if (loads.size() > most_of_loop) {
+            return;
+        }
+        for (llvm::LoadInst* load : loads) {
+            if (llvm::Value* later = LaterIteration(loop, *load, dominators_).of(*load->getPointerOperand(), 1)) {
+                add_prefetch(*load, later, into_second_level);
+                asked_for_.insert(load);
+            }
+        }
+    }
 
     void ask_for_iterations(const llvm::Loop& loop, std::uint64_t work) {
         const auto ahead = static_cast<unsigned>((long_iteration + work - 1) / work);
@@ -243,8 +275,8 @@ private:
         for (llvm::BasicBlock* block : loop.blocks()) {
             for (llvm::Instruction& instruction : *block) {
                 auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
-                if (load && load->isSimple() && !is_own_memory(*load->getPointerOperand()) && is_wanted(*load) &&
-                    lines.insert(line_of(*load)).second) {
+                if (load && load->isSimple() && !asked_for_.count(load) && !is_own_memory(*load->getPointerOperand()) &&
+                    is_wanted(*load) && lines.insert(line_of(*load)).second) {
                     loads.push_back(load);
                 }
             }
@@ -280,6 +312,7 @@ private:
     llvm::DominatorTree& dominators_;
     llvm::LoopInfo& loops_;
     llvm::ScalarEvolution& evolution_;
+    std::set<const llvm::LoadInst*> asked_for_;
 };
 
 } // namespace
