@@ -18,6 +18,7 @@
 #include "codegen/analyses.hpp"
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
+#include "vectorize/chains.hpp"
 #include "vectorize/prefetch.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -90,6 +91,7 @@ void prepare(llvm::Function& kernel, llvm::TargetMachine& machine) {
     loop_form.addPass(llvm::LoopSimplifyPass());
     loop_form.addPass(llvm::LCSSAPass());
     loop_form.run(kernel, functions);
+    split_chains(kernel);
     prefetch_later_iterations(kernel, functions);
 }
 
