@@ -86,7 +86,7 @@ double cost_in_rows_of(std::uint64_t length, std::uint64_t width) {
 
 // Parts of rows that lie this close together, where the caches do not hold all there is, keep a processor from seeing ahead
 // where it will read: it follows one way through each page.
-constexpr std::uint64_t close_rows = 1024, held_by_caches = 1 << 20;
+constexpr std::uint64_t close_rows = 1024, held_by_caches = 1 << 20, most_rows = 8;
 
 bool are_close(const Request& request, const Sizes& group, std::size_t row) {
     std::uint64_t distance = 1;
@@ -101,15 +101,16 @@ bool are_close(const Request& request, const Sizes& group, std::size_t row) {
 // Parts of rows that do not start at whole lines of a cache touch one line more each.
 double cost_of_cut_lines(const Request& request, std::size_t row, std::uint64_t part) {
     constexpr std::uint64_t line = 16; // elements of a common size
-    return request.runs_by_groups && request.work[row] % line != 0 ? 1 + 6 / static_cast<double>(part) : 1;
+    const bool cut = request.runs_by_groups && part >= request.width && request.work[row] % line != 0;
+    return cut ? 1 + 6 / static_cast<double>(part) : 1;
 }
 
 // The same for kernels that run by groups.
-double cost_in_rows_of_group(std::uint64_t length, std::uint64_t width) {
+double cost_in_rows_of_group(std::uint64_t length, std::uint64_t whole_row, std::uint64_t width) {
     if (length % width == 0)
         return length == 2 * width ? 0.92 : 0.95;
-    if (length < width / 4)
-        return 2;
+    if (length < width / 4) // whole rows lie side by side, if their length is a power of two
+        return !std::has_single_bit(length) ? 2.6 : length == whole_row ? 1.5 : length == 1 ? 1.8 : 2;
     return !std::has_single_bit(length) ? 2.5 : length >= width / 2 ? 1 : 1.3;
 }
 
@@ -118,7 +119,8 @@ double cost_in_rows_of_group(std::uint64_t length, std::uint64_t width) {
 double cost_of_single_row(const Request& request, std::uint64_t length, std::uint64_t group) {
     const std::uint64_t rest = length % group;
     const double odd = request.shares_memory && !std::has_single_bit(rest) ? 1.5 : 1;
-    return static_cast<double>(length / group * round_up(group, request.width)) +
+    const double odd_group = request.shares_memory && !std::has_single_bit(group) ? 1.3 : 1;
+    return static_cast<double>(length / group * round_up(group, request.width)) * odd_group +
            static_cast<double>(round_up(rest, request.width)) * odd;
 }
 
@@ -151,13 +153,15 @@ double cost(const Request& request, const Sizes& group, std::size_t row) {
         return rows * cost_of_single_row(request, length, group[row]) * in_group * cost_of_cut_lines(request, row, group[row]) +
                start * groups;
     const auto of_part = [&](std::uint64_t part) {
-        return request.runs_by_groups ? cost_in_rows_of_group(part, request.width) : cost_in_rows_of(part, request.width);
+        return request.runs_by_groups ? cost_in_rows_of_group(part, length, request.width)
+                                      : cost_in_rows_of(part, request.width);
     };
     const double in_whole_parts = static_cast<double>(length - rest) * of_part(group[row]);
     const double in_the_rest = rest == 0 ? 0 : static_cast<double>(rest) * of_part(rest);
     const double for_distance = request.runs_by_groups && are_close(request, group, row) ? 1.4 : 1;
+    const double for_many_rows = request.runs_by_groups && product(group) / group[row] > most_rows ? 1.05 : 1;
     const double for_lines = cost_of_cut_lines(request, row, group[row]);
-    return rows * (in_whole_parts + in_the_rest) * in_group * for_distance * for_lines + start * groups;
+    return rows * (in_whole_parts + in_the_rest) * in_group * for_distance * for_many_rows * for_lines + start * groups;
 }
 
 // The sizes compared for one length of a row: the row alone, and as many rows as fit.
@@ -219,6 +223,8 @@ Sizes choose(const Request& request) {
     const std::size_t row = !is_flat ? 0 : request.work[1] > 1 ? 1 : 2;
     const std::uint64_t wanted = wanted_threads(request);
     const bool fits = wanted >= product(request.work); // in one group, whose size may be odd then
+    if (fits && product(request.work) < 4 * request.width)
+        return request.work;
     const std::uint64_t most = request.group_work.halves ? std::min(wanted, enough_threads) : wanted;
     const std::uint64_t threads = request.shares_memory && !(fits && most == wanted) ? std::bit_floor(most) : wanted;
     const std::uint64_t length = request.work[row], width = request.width;
@@ -229,8 +235,8 @@ Sizes choose(const Request& request) {
         search.consider(std::min(round_up(even_part(length, threads), width), threads / width * width));
     for (std::uint64_t size = std::bit_floor(std::min(length, threads)); size >= width; size /= 2)
         search.consider(size);
-    if (std::min(length, threads) < width)
-        search.consider(std::bit_floor(std::min(length, threads)));
+    for (std::uint64_t size = std::bit_floor(std::min(length, threads)); size > 0 && size < width; size /= 2)
+        search.consider(size);
     return search.best();
 }
 
