@@ -122,3 +122,22 @@ end:
     CHECK(shape_in(loop, "k", rows()).kind == Shape::Kind::affine);
     CHECK(shape_in(loop, "j.lcssa", rows()).is_varying());
 }
+
+TEST_CASE("lanes that differ in low bits which are zero otherwise still do in a wider number, whatever its sign") {
+    for (auto [lines, low_bits] : {std::pair{"%a = shl i32 %n, 9\n  %b = and i32 %lane, 1\n  %o = shl i32 %b, 8", true},
+                                   std::pair{"%a = shl i32 %n, 8\n  %b = and i32 %lane, 1\n  %o = shl i32 %b, 8", false},
+                                   std::pair{"%a = shl i32 %n, 31\n  %b = and i32 %lane, 3\n  %o = shl i32 %b, 30", false}}) {
+        for (const char* wider : {"sext", "zext"}) {
+            std::string text = std::string(own_words) + "  " + lines + "\n  %u = add i32 %a, %o\n  %e = " + wider +
+                               " i32 %u to i64\n  %h = lshr i64 %e, 8\n  %r = trunc i64 %h to i32\n"
+                               "  store i32 %r, ptr %mine\n  ret void\n";
+            CAPTURE(lines);
+            Kernel kernel(text);
+            Shape shape = Analysed(kernel, rows()).shape(kernel.value("e"));
+            CHECK((shape.kind == Shape::Kind::affine) == low_bits);
+            for (std::uint32_t number : {0u, 1u, 0x00400000u, 0x007fffffu, 0xffffffffu}) {
+                compare(text, number);
+            }
+        }
+    }
+}

@@ -401,6 +401,10 @@ bool survives_extension(const llvm::CastInst& extension, const Shape& operand) {
         return true;
     }
     unsigned bits = extension.getSrcTy()->getIntegerBitWidth();
+    // Offsets that fill low bits carry into no sign.
+    if (is_disjoint(operand) && std::ranges::max(operand.offsets) >> (bits - 1) == 0) {
+        return true;
+    }
     return bits >= 32 && fits_half(operand, bits) && only_addresses(extension);
 }
 
