@@ -80,7 +80,8 @@ std::vector<llvm::Value*> Widener::load_small(const LoadGroup& group, Mask mask)
 // Lanes that lie side by side are read in few stretches; none when they do not.
 std::vector<llvm::Value*> Widener::load_stretch(const LoadGroup& group, Mask mask) {
     auto bytes = static_cast<std::int64_t>(layout_.getTypeStoreSize(group.element).getFixedValue());
-    std::vector<Piece> places = mask ? std::vector<Piece>() : pieces(group.leader->getPointerOperand(), bytes * group.count);
+    std::vector<Piece> places =
+        mask ? std::vector<Piece>() : pieces(group.leader->getPointerOperand(), bytes * group.count, nullptr);
     llvm::Align align = llvm::commonAlignment(group.leader->getAlign(), static_cast<std::uint64_t>(bytes));
     if (places.empty() || std::ranges::any_of(places, &Piece::same)) {
         return mask ? std::vector<llvm::Value*>() : load_rows(group, align);

@@ -18,7 +18,8 @@ constexpr std::int64_t most_prefetched = 512; // bytes of a part
 constexpr std::int64_t page = 4096;
 constexpr std::uint64_t into_second_level = 2;
 constexpr std::size_t most_streams = 8;
-constexpr std::int64_t smallest_piece = 16; // bytes; smaller ones of one or two lanes cost more than a gather
+// In bytes; smaller ones of one or two lanes cost more than a gather.
+constexpr std::int64_t smallest_piece = 16, smallest_masked_piece = 32;
 
 // Lanes in a row, from `first` on, are `step` apart.
 bool is_linear(const Shape& shape, unsigned first, unsigned length, std::int64_t step) {
@@ -72,7 +73,7 @@ llvm::Value* Widener::addresses(const llvm::Value* pointer, std::int64_t bytes_o
 }
 
 // The few pieces in which the lanes lie, `step` bytes from one to the next; none: they are all over the place.
-std::vector<Widener::Piece> Widener::pieces(const llvm::Value* pointer, std::int64_t step) {
+std::vector<Widener::Piece> Widener::pieces(const llvm::Value* pointer, std::int64_t step, Mask mask) {
     Shape shape = divergence_.shape_of(pointer);
     if (shape.kind != Shape::Kind::affine && !shape.is_parts()) {
         return {};
@@ -82,7 +83,7 @@ std::vector<Widener::Piece> Widener::pieces(const llvm::Value* pointer, std::int
         return length > 1 && length < lanes && is_linear(shape, first, length, 0);
     };
     for (unsigned length : {32u, 16u, 8u, 4u, 2u, 1u}) {
-        if (length < 4 && length * step < smallest_piece) {
+        if (length < 4 && length * step < (mask ? smallest_masked_piece : smallest_piece)) {
             break;
         }
         bool regular = true;
@@ -188,7 +189,7 @@ llvm::Value* Widener::part_of(llvm::Value* whole, const Piece& piece) {
 
 llvm::Value* Widener::load_lanes(const llvm::Value* pointer, llvm::Type* element, std::int64_t bytes_on, llvm::Align align,
                                  Mask mask) {
-    std::vector<Piece> places = pieces(pointer, bytes_of(element, layout_));
+    std::vector<Piece> places = pieces(pointer, bytes_of(element, layout_), mask);
     bool broadcasts = std::ranges::any_of(places, &Piece::same);
     if (!places.empty() && !broadcasts) {
         return load_pieces(places, element, 1, bytes_on, align, mask);
@@ -288,7 +289,7 @@ void Widener::store_lanes(const llvm::Value* pointer, llvm::Value* value, std::i
         return;
     }
     llvm::Type* element = llvm::cast<llvm::FixedVectorType>(value->getType())->getElementType();
-    if (!store_pieces(pieces(pointer, bytes_of(element, layout_)), value, 1, bytes_on, align, mask, stream)) {
+    if (!store_pieces(pieces(pointer, bytes_of(element, layout_), mask), value, 1, bytes_on, align, mask, stream)) {
         builder_.CreateMaskedScatter(value, addresses(pointer, bytes_on), align, mask ? mask : full_mask());
     }
 }
@@ -328,7 +329,7 @@ void Widener::emit_load(const llvm::LoadInst& load, Mask mask) {
     bool interleaved = divergence_.interleaved_base(load.getPointerOperand()) != nullptr;
     llvm::Align align = llvm::commonAlignment(load.getAlign(), static_cast<std::uint64_t>(size));
     if (!interleaved && !mask) {
-        std::vector<Piece> places = pieces(load.getPointerOperand(), size * count);
+        std::vector<Piece> places = pieces(load.getPointerOperand(), size * count, nullptr);
         if (!places.empty() && std::ranges::none_of(places, &Piece::same)) {
             return define(load, deinterleave(load_pieces(places, element, count, 0, align, nullptr), count));
         }
@@ -371,7 +372,7 @@ void Widener::emit_store(const llvm::StoreInst& store, Mask mask) {
     bool interleaved = divergence_.interleaved_base(pointer) != nullptr;
     llvm::Align align = llvm::commonAlignment(store.getAlign(), static_cast<std::uint64_t>(size));
     if (!interleaved && !mask) {
-        std::vector<Piece> places = pieces(pointer, size * count);
+        std::vector<Piece> places = pieces(pointer, size * count, nullptr);
         if (!places.empty() && store_pieces(places, interleave(value), count, 0, align, nullptr, stream)) {
             return;
         }

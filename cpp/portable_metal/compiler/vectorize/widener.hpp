@@ -173,7 +173,7 @@ private:
         unsigned first = 0, length = lanes;
         bool same = false;
     };
-    std::vector<Piece> pieces(const llvm::Value* pointer, std::int64_t step);
+    std::vector<Piece> pieces(const llvm::Value* pointer, std::int64_t step, Mask mask);
     llvm::Value* load_pieces(const std::vector<Piece>& places, llvm::Type* element, unsigned count, std::int64_t bytes_on,
                              llvm::Align align, Mask mask);
     bool store_pieces(const std::vector<Piece>& places, llvm::Value* value, unsigned count, std::int64_t bytes_on,
