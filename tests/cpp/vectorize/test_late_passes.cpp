@@ -1,17 +1,8 @@
-// What is done to vector code last: long sums, small numbers, the order of long blocks.
+// What is done to vector code last: small numbers, lines asked for twice.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <bit>
-#include <map>
-
-#include "llvm/IR/InstIterator.h"
-#include "llvm/IR/Instructions.h"
-#include "llvm/IR/Verifier.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 
-#include "codegen/analyses.hpp"
-#include "codegen/long_sums.hpp"
 #include "codegen/repeated_prefetches.hpp"
 #include "codegen/small_numbers.hpp"
 #include "lane_kernel.hpp"
@@ -19,39 +10,6 @@
 using namespace vectorize_test;
 
 namespace {
-
-// Stores the sum of `count` vectors of four floats.
-std::string sum_of(unsigned count, std::string_view flags) {
-    std::string out = "  %v0 = load <4 x float>, ptr %in\n";
-    std::string sum = "%v0";
-    for (unsigned i = 1; i < count; ++i) {
-        std::string number = std::to_string(i);
-        out += "  %p" + number + " = getelementptr <4 x float>, ptr %in, i64 " + number + "\n  %v" + number +
-               " = load <4 x float>, ptr %p" + number + "\n  %s" + number + " = fadd " + std::string(flags) + " <4 x float> " +
-               (i % 3 == 0 ? "%v" + number + ", " + sum : sum + ", %v" + number) + "\n";
-        sum = "%s" + number;
-    }
-    return out + "  store <4 x float> " + sum + ", ptr %out\n  ret void\n";
-}
-
-// Additions that wait for each other.
-unsigned depth_of(llvm::Function& function) {
-    std::map<const llvm::Value*, unsigned> depths;
-    unsigned deepest = 0;
-    for (const llvm::Instruction& instruction : llvm::instructions(function)) {
-        if (instruction.getOpcode() == llvm::Instruction::FAdd) {
-            unsigned before = std::max(depths[instruction.getOperand(0)], depths[instruction.getOperand(1)]);
-            deepest = std::max(deepest, depths[&instruction] = before + 1);
-        }
-    }
-    return deepest;
-}
-
-void split_sums(Kernel& kernel) {
-    llvm::FunctionAnalysisManager none;
-    compiler::SplitLongSums().run(kernel.function(), none);
-    CHECK_FALSE(llvm::verifyFunction(kernel.function()));
-}
 
 bool has(const llvm::TargetMachine& machine, const char* feature) {
     return machine.getTargetTriple().isX86() && machine.getMCSubtargetInfo()->checkFeatures(feature);
@@ -63,42 +21,6 @@ std::string of_word(std::string_view lines) {
 }
 
 } // namespace
-
-TEST_CASE("half of a long sum waits for the other half no more") {
-    for (unsigned count : {9u, 10u, 17u, 40u}) {
-        Kernel kernel(sum_of(count, "fast"));
-        CHECK(depth_of(kernel.function()) == count - 1);
-        split_sums(kernel);
-        CAPTURE(count);
-        CHECK(depth_of(kernel.function()) <= count / 2 + 1);
-    }
-}
-
-TEST_CASE("a sum stays as it is where it is short, where its order matters, and where its parts are wanted") {
-    for (const auto& [text, depth] : {std::pair{sum_of(8, "fast"), 7u}, std::pair{sum_of(20, "nnan ninf contract"), 19u}}) {
-        Kernel kernel(text);
-        split_sums(kernel);
-        CHECK(depth_of(kernel.function()) == depth);
-    }
-    std::string wanted = sum_of(12, "fast");
-    wanted.insert(wanted.rfind("  store"),
-                  "  %beside = getelementptr i8, ptr %out, i64 16\n  store <4 x float> %s6, ptr %beside\n");
-    Kernel kernel(wanted);
-    split_sums(kernel);
-    CHECK(depth_of(kernel.function()) == 11);
-}
-
-TEST_CASE("a split sum has all its terms, each once") {
-    for (unsigned count : {9u, 10u, 11u, 30u}) {
-        Words in(4 * count);
-        for (unsigned i = 0; i < in.size(); ++i) {
-            in[i] = std::bit_cast<std::uint32_t>(static_cast<float>(1u << (i / 4 % 20)) * static_cast<float>(i % 4 + 1));
-        }
-        Kernel kernel(sum_of(count, "fast")), whole(sum_of(count, "fast"));
-        split_sums(kernel);
-        CHECK(run_once(kernel, Words(4), in) == run_once(whole, Words(4), in));
-    }
-}
 
 TEST_CASE("few bits of a word become a float by way of a table where the processor has one") {
     for (unsigned mask : {1u, 5u, 15u, 16u, 240u}) {

@@ -25,7 +25,6 @@
 #include "codegen/compaction.hpp"
 #include "codegen/half_comparisons.hpp"
 #include "codegen/long_blocks.hpp"
-#include "codegen/long_sums.hpp"
 #include "codegen/private_array_loops.hpp"
 #include "codegen/repeated_prefetches.hpp"
 #include "codegen/small_numbers.hpp"
@@ -155,7 +154,6 @@ void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
     if (machine.getTargetTriple().isX86() && !machine.getMCSubtargetInfo()->checkFeatures("+avx512fp16")) {
         late.addPass(WidenHalfComparisons());
     }
-    late.addPass(SplitLongSums());
     late.addPass(DropRepeatedPrefetches());
     late.addPass(ConvertSmallNumbers(machine));
     late.addPass(llvm::ADCEPass());
