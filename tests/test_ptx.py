@@ -262,6 +262,18 @@ def test_neighbours_are_loaded_together(tmp_path: Path) -> None:
     assert text.count("ld.global.v4.f32") >= 2
 
 
+def test_more_loads_than_registers_are_asked_for_in_batches(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float* o, device const float* a, constant uint& n, constant uint& m,"
+        " uint i [[thread_position_in_grid]]) {"
+        " float t = 0; device const float* p = a + i; for (uint k = 0; k < n; ++k, p += 7)"
+        ' _Pragma("unroll") for (int j = 0; j < 96; ++j) t = t * 0.5f + p[j * m] * (j + 1); o[i] = t; }',
+        tmp_path,
+    )
+    between = re.split(r"(?:fma|mul|add)\.rn\.f32", text)
+    assert sum("ld.global" in part for part in between) == 2
+
+
 def test_neighbours_that_lie_differently_in_each_thread_are_not(tmp_path: Path) -> None:
     text = code(
         "kernel void k(device float* o, device const float* a, uint i [[thread_position_in_grid]])"

@@ -41,8 +41,12 @@ private:
     void consider(llvm::LoadInst& load) {
         const std::uint64_t bits =
             std::max<std::uint64_t>(32, block_.getModule()->getDataLayout().getTypeSizeInBits(load.getType()).getFixedValue());
+        if (bits_ + bits > most_bits) {
+            point_ = &load; // the next of them are asked for from here
+            bits_ = 0;
+        }
         std::vector<llvm::Instruction*> needed;
-        if (bits_ + bits > most_bits || !collect(load, needed)) {
+        if (!collect(load, needed)) {
             return;
         }
         bits_ += bits;
