@@ -143,3 +143,59 @@ end:
         CHECK(out[128 + i] == (128 + (i ^ 64)) * 3 + 1);
     }
 }
+
+namespace {
+
+// The same as thread by thread without the barriers, which change nothing where threads do not look at one another's memory.
+void compare_across_barriers(const std::string& text, std::uint32_t number = 0) {
+    const std::string barrier = "call void @__metalki_barrier(i32 2)\n";
+    std::string apart = text;
+    for (std::size_t at; (at = apart.find(barrier)) != std::string::npos;) {
+        apart.erase(at, barrier.size());
+    }
+    Words in;
+    for (std::uint32_t i = 0; i < 4096; ++i) {
+        in.push_back(i * 7 + 3);
+    }
+    for (const Launch& launch :
+         {Launch{rows(), {128, 2, 1}, {64, 1, 1}, number}, Launch{rows(false), {90, 1, 1}, {45, 1, 1}, number},
+          Launch{columns(8), {16, 8, 1}, {8, 8, 1}, number}}) {
+        CHECK(run_vectors(text, launch, Words(4096), in) == run_threads(apart, launch, Words(4096), in));
+    }
+}
+
+// Two sums over a loop with two barriers; `next_a` and `next_b` are what they are in the next iteration.
+std::string sums_over_barriers(std::string_view next_a, std::string_view next_b) {
+    return std::string(own_words) +
+           "  br label %loop\nloop:\n  %k = phi i32 [0, %entry], [%k1, %loop]\n"
+           "  %a = phi i32 [%v, %entry], [%a1, %loop]\n  %b = phi i32 [%lane, %entry], [%b1, %loop]\n"
+           "  call void @__metalki_barrier(i32 2)\n"
+           "  %a2 = mul i32 %a, 3\n  %b2 = add i32 %b, %k\n  %a3 = xor i32 %a2, %v\n"
+           "  %a1 = add i32 " +
+           std::string(next_a) + ", 0\n  %b1 = add i32 " + std::string(next_b) +
+           ", 0\n  call void @__metalki_barrier(i32 2)\n"
+           "  %k1 = add i32 %k, 1\n  %more = icmp ult i32 %k1, 4\n  br i1 %more, label %loop, label %done\n"
+           "done:\n  %s = shl i32 %b, 1\n  %t = add i32 %s, %a1\n  %r = xor i32 %t, %b1\n"
+           "  store i32 %r, ptr %mine\n  ret void\n";
+}
+
+} // namespace
+
+TEST_CASE("what a loop over barriers adds up waits in one place") {
+    std::string sum = std::string(own_words) +
+                      "  br label %loop\nloop:\n  %k = phi i32 [0, %entry], [%k1, %loop]\n"
+                      "  %a = phi i32 [0, %entry], [%a1, %loop]\n  call void @__metalki_barrier(i32 2)\n"
+                      "  %w = load i32, ptr %own\n  %a1 = add i32 %a, %w\n  call void @__metalki_barrier(i32 2)\n"
+                      "  %k1 = add i32 %k, 1\n  %more = icmp ult i32 %k1, %n\n  br i1 %more, label %loop, label %done\n"
+                      "done:\n  store i32 %a1, ptr %mine\n  ret void\n";
+    CHECK(count(vector_code(sum, rows()), "alloca [33 x <32 x i32>]") == 1);
+    compare_across_barriers(sum, 3);
+}
+
+TEST_CASE("sums that change places, or are needed as they were, do not share one") {
+    compare_across_barriers(sums_over_barriers("%a3", "%b2"));
+    compare_across_barriers(sums_over_barriers("%b2", "%a3"));
+    compare_across_barriers(sums_over_barriers("%b", "%a"));
+    compare_across_barriers(sums_over_barriers("%a", "%a3"));
+    compare_across_barriers(sums_over_barriers("%b2", "%b"));
+}

@@ -19,6 +19,7 @@
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "vectorize/entries.hpp"
+#include "vectorize/slots.hpp"
 #include "vectorize/widener.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -27,8 +28,6 @@ namespace {
 constexpr unsigned max_simdgroups = 32;
 constexpr unsigned finished = 255;
 constexpr std::uint8_t odd_phase = 64; // tells the marks of two phases apart that follow each other: one array does for both
-
-using Slots = std::set<llvm::AllocaInst*>;
 
 llvm::Value* element(llvm::IRBuilderBase& builder, llvm::AllocaInst* array, llvm::Value* simdgroup) {
     llvm::Value* index = builder.CreateZExt(simdgroup, builder.getInt64Ty());
@@ -66,7 +65,7 @@ private:
     std::map<llvm::BasicBlock*, unsigned> barrier_ends_; // block that ends at a barrier: region behind it
     std::vector<Region> regions_;
     std::vector<llvm::AllocaInst*> promotable_, private_arrays_, scratch_;
-    std::map<llvm::BasicBlock*, Slots> live_in_;
+    LiveSlots live_in_;
     std::map<llvm::AllocaInst*, llvm::AllocaInst*> waiting_; // slot: its array
     std::map<llvm::AllocaInst*, llvm::AllocaInst*> copies_;  // private array: one for each SIMD-group
     std::map<llvm::AllocaInst*, llvm::AllocaInst*> scratch_map_;
@@ -142,40 +141,8 @@ void BarrierCutter::find_live_slots() {
             (llvm::isAllocaPromotable(slot) ? promotable_ : scratch ? scratch_ : private_arrays_).push_back(slot);
         }
     }
-    Slots known(promotable_.begin(), promotable_.end());
-    std::map<llvm::BasicBlock*, Slots> used, defined;
-    for (llvm::BasicBlock& block : body_) {
-        for (llvm::Instruction& instruction : block) {
-            if (auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) {
-                auto* slot = llvm::dyn_cast<llvm::AllocaInst>(load->getPointerOperand());
-                if (slot && known.count(slot) && !defined[&block].count(slot)) {
-                    used[&block].insert(slot);
-                }
-            } else if (auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction)) {
-                auto* slot = llvm::dyn_cast<llvm::AllocaInst>(store->getPointerOperand());
-                if (slot && known.count(slot)) {
-                    defined[&block].insert(slot);
-                }
-            }
-        }
-    }
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (llvm::BasicBlock& block : llvm::reverse(body_)) {
-            Slots live = used[&block];
-            for (llvm::BasicBlock* next : llvm::successors(&block)) {
-                for (llvm::AllocaInst* slot : live_in_[next]) {
-                    if (!defined[&block].count(slot)) {
-                        live.insert(slot);
-                    }
-                }
-            }
-            if (live.size() != live_in_[&block].size()) {
-                live_in_[&block] = std::move(live);
-                changed = true;
-            }
-        }
-    }
+    live_in_ = live_slots(body_, promotable_);
+    merge_slots(promotable_, live_in_);
 }
 
 void BarrierCutter::make_frame() {
@@ -366,8 +333,8 @@ void BarrierCutter::leave_region(llvm::Instruction* terminator, unsigned from, u
 
 llvm::Function& BarrierCutter::run() {
     cut();
-    find_regions();
     find_live_slots();
+    find_regions();
     make_frame();
     emit_dispatch();
     body_.eraseFromParent();

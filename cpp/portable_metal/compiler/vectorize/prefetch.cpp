@@ -156,12 +156,21 @@ private:
         if (!plain || made_.size() >= most_copied) {
             return nullptr;
         }
-        llvm::Instruction* out = instruction.clone(); // where it wraps round behind the last iteration, any place will do
-        out->dropUnknownNonDebugMetadata();
+        llvm::Instruction* out = copy_of(instruction);
         for (unsigned i = 0; i < operands.size(); ++i) {
             out->setOperand(i, operands[i]);
         }
         made_.push_back(llvm::cast<llvm::Instruction>(builder_.Insert(out)));
+        return out;
+    }
+
+    // Where it wraps round behind the last iteration, any place will do; so an index is extended in the way that costs least.
+    static llvm::Instruction* copy_of(llvm::Instruction& instruction) {
+        if (llvm::isa<llvm::ZExtInst>(instruction) && instruction.getOperand(0)->getType()->isIntegerTy(32)) {
+            return llvm::CastInst::Create(llvm::Instruction::SExt, instruction.getOperand(0), instruction.getType());
+        }
+        llvm::Instruction* out = instruction.clone();
+        out->dropUnknownNonDebugMetadata();
         return out;
     }
 
