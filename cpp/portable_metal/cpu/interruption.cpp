@@ -33,10 +33,17 @@ struct Registry {
     std::vector<RunningThread*> threads;
 };
 
-// Never destroyed: threads may end after static objects.
+// Never destroyed: threads may end after static objects. There from the start: the thread sanitizer, which leaves this room
+// out, would not see who made it first.
+union Undying {
+    constexpr Undying() : registry() {}
+    ~Undying() {}
+    Registry registry;
+};
+constinit Undying undying;
+
 Registry& registry() {
-    static Registry* const instance = new Registry;
-    return *instance;
+    return undying.registry;
 }
 
 // Read in the signal handler, where only the initial-exec model is safe from lazy allocation.
