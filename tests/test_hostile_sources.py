@@ -50,6 +50,11 @@ ODD_BUT_RIGHT = {
 }
 
 
+LONG = "".join(f"x = x * {i % 7 + 1}u + (x >> {i % 5 + 1});\n" for i in range(8000))
+# One of the code generator's passes took minutes for it.
+ODD_BUT_RIGHT["8000 statements in a row"] = f"kernel void k(device uint* o) {{ uint x = o[1];\n{LONG} o[0] = x; }}"
+
+
 @pytest.mark.parametrize("name", ODD_BUT_RIGHT)
 def test_odd_sources_compile(name: str) -> None:
     with warnings.catch_warnings():

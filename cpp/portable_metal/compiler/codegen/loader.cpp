@@ -9,6 +9,8 @@
 #include "llvm/ExecutionEngine/Orc/ExecutorProcessControl.h"
 #include "llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h"
 #include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/OptBisect.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/LEB128.h"
 #include "llvm/Support/raw_ostream.h"
@@ -104,6 +106,30 @@ struct Linker {
     }
 };
 
+// Passes that take time with the square of a function's length, for little, are left out for long ones.
+class LongFunctions : public llvm::OptPassGate {
+public:
+    explicit LongFunctions(llvm::Module& module) : context_(module.getContext()), before_(context_.getOptPassGate()) {
+        is_long_ = llvm::any_of(module, [](const llvm::Function& f) { return f.getInstructionCount() > most_instructions; });
+        context_.setOptPassGate(*this);
+    }
+    ~LongFunctions() override { context_.setOptPassGate(before_); }
+    LongFunctions(const LongFunctions&) = delete;
+    LongFunctions& operator=(const LongFunctions&) = delete;
+
+    bool isEnabled() const override { return is_long_; }
+    bool shouldRunPass(const llvm::StringRef pass, llvm::StringRef) override {
+        return pass != "X86 Domain Reassignment Pass"; // moves logic between general and mask registers
+    }
+
+private:
+    static constexpr unsigned most_instructions = 1500;
+
+    llvm::LLVMContext& context_;
+    llvm::OptPassGate& before_;
+    bool is_long_ = false;
+};
+
 } // namespace
 
 ObjectCode emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
@@ -113,6 +139,7 @@ ObjectCode emit(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGe
     if (machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true)) {
         throw std::runtime_error("this target cannot emit object code");
     }
+    const LongFunctions gate(module);
     passes.run(module);
     return out;
 }
