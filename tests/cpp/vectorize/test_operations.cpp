@@ -49,6 +49,25 @@ end:
     compare(stored(text));
 }
 
+TEST_CASE("a divisor that is not zero in the lanes that are on, as a flag says") {
+    for (const char* divisor : {"lshr exact i32 8, %low", "shl nuw i32 1, %large", "add nuw i32 %top, 1"}) {
+        const std::string text = std::string(R"(
+  %low = and i32 %v, 15
+  %large = mul i32 %low, 9
+  %top = sub i32 %low, 5
+  %fine = icmp ult i32 %low, 4
+  br i1 %fine, label %divide, label %end
+divide:
+  %d = )") + divisor + R"(
+  %q = udiv i32 17, %d
+  br label %end
+end:
+  %r = phi i32 [ 3, %entry ], [ %q, %divide ]
+)";
+        compare(stored(text));
+    }
+}
+
 TEST_CASE("a divisor that is a constant of each lane, zero for one that is off") {
     constexpr std::string_view text = R"(
   %d = mul i32 %lane, %lane

@@ -286,12 +286,14 @@ llvm::Value* Widener::emit_varying(const llvm::Instruction& instruction, Mask ma
 }
 
 // A lane that is off must not trap, whatever its divisor. A zero is taken out of all lanes, as LLVM takes a constant vector
-// with one for a divisor that nobody divides by, and forgets about the other lanes.
+// with one for a divisor that nobody divides by, and forgets about the other lanes. Frozen, as what flags say of the divisor
+// (that a shift loses no bits, so that it is not zero) holds for lanes that are on.
 llvm::Value* Widener::emit_division(const llvm::BinaryOperator& division, Mask mask) {
     llvm::Value* divisor = vector(division.getOperand(1));
     llvm::Value* dividend = vector(division.getOperand(0));
     if (mask && !llvm::isa<llvm::Constant>(division.getOperand(1))) {
         auto* one = llvm::ConstantInt::get(divisor->getType(), 1);
+        divisor = builder_.CreateFreeze(divisor);
         llvm::Value* is_zero = builder_.CreateICmpEQ(divisor, llvm::Constant::getNullValue(divisor->getType()));
         divisor = builder_.CreateSelect(mask, builder_.CreateSelect(is_zero, one, divisor), one);
         dividend = builder_.CreateSelect(mask, dividend, llvm::Constant::getNullValue(dividend->getType()));
