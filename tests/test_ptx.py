@@ -308,6 +308,20 @@ def test_mathematics_needs_no_library(function: str, tmp_path: Path) -> None:
     assert ".local" not in text
 
 
+@pytest.mark.parametrize("kind", ["half", "bfloat", "half2", "float3"])
+def test_mathematics_of_narrow_numbers_and_vectors_needs_no_calls(kind: str, tmp_path: Path) -> None:
+    one = ["sin", "tan", "exp", "log2", "tanh", "sqrt", "rint", "acos"]
+    two = ["fmod", "pow", "atan2", "fdim", "copysign"]
+    calls = [f"{name}(a[i])" for name in one] + [f"{name}(a[i], a[i + 1])" for name in two]
+    body = " ".join(f"o[{j} * n + i] = {kind}({call});" for j, call in enumerate(calls))
+    text = code(
+        f"kernel void k(device {kind}* o, device const {kind}* a, constant uint& n, uint i [[thread_position_in_grid]])"
+        f" {{ {body} }}",
+        tmp_path,
+    )
+    assert "call.uni" not in text
+
+
 def test_math_modes(tmp_path: Path) -> None:
     source = "kernel void k(device float* o) { o[0] = o[1] / o[2] + o[3] * o[4] + sqrt(o[5]); }"
     safe = code(source, tmp_path, options={"math_mode": "safe"})

@@ -91,8 +91,7 @@ public:
 private:
     void resolve(llvm::Instruction& instruction) {
         if (instruction.getOpcode() == llvm::Instruction::FRem) {
-            replace(instruction, function_for("fmod", instruction.getType(), {instruction.getType(), instruction.getType()}),
-                    {instruction.getOperand(0), instruction.getOperand(1)});
+            remainder(instruction);
         } else if (instruction.getOpcode() == llvm::Instruction::FDiv) {
             divide(instruction);
         } else if (auto* fence = llvm::dyn_cast<llvm::FenceInst>(&instruction)) {
@@ -100,6 +99,17 @@ private:
         } else if (auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction)) {
             resolve_call(*call);
         }
+    }
+
+    // LLVM makes it narrow where its operands and its result are.
+    void remainder(llvm::Instruction& division) {
+        llvm::IRBuilder<> builder(&division);
+        llvm::Type *type = division.getType(), *wide = type->isDoubleTy() ? type : builder.getFloatTy();
+        llvm::Value* result =
+            builder.CreateCall(function_for("fmod", wide, {wide, wide}), {builder.CreateFPExt(division.getOperand(0), wide),
+                                                                          builder.CreateFPExt(division.getOperand(1), wide)});
+        division.replaceAllUsesWith(builder.CreateFPTrunc(result, type));
+        division.eraseFromParent();
     }
 
     static void order_memory(llvm::FenceInst& fence) {
