@@ -122,6 +122,9 @@ llvm::Value* load_context_word(llvm::IRBuilderBase& builder, llvm::Value* contex
 
 void resolve_context(llvm::Module& module, llvm::Function& entry) {
     llvm::IRBuilder<> builder(&*entry.getEntryBlock().getFirstNonPHIOrDbgOrAlloca());
+    // What stands there may be one of the calls that go.
+    auto* here = new llvm::FreezeInst(llvm::PoisonValue::get(builder.getInt1Ty()), "", builder.GetInsertPoint());
+    builder.SetInsertPoint(here);
     ThreadPlace place(builder, entry);
     llvm::Value* memory = nullptr;
     llvm::Value* lane = nullptr;
@@ -134,6 +137,7 @@ void resolve_context(llvm::Module& module, llvm::Function& entry) {
         auto which = llvm::cast<llvm::ConstantInt>(call.getArgOperand(0))->getZExtValue();
         return once(inputs.at(which), [&] { return place.input(static_cast<unsigned>(which)); });
     });
+    here->eraseFromParent();
 }
 
 } // namespace metalki::compiler
