@@ -305,6 +305,34 @@ def test_lanes_that_continue_wait_for_the_end_of_the_iteration(monkeypatch: pyte
     np.testing.assert_array_equal(out.numpy(), expected)
 
 
+LITTLE_LEFT = """
+inline uint steps(uint n) { uint c = 0; while (n != 0u && c < 40u) { n = (n & 1u) ? n * 3u + 1u : n >> 1; ++c; } return c; }
+kernel void k(device uint* o, device const float* f, device const long* al, constant uint& n,
+              uint3 gid [[thread_position_in_grid]], uint3 gsz [[threads_per_grid]],
+              uint3 tsz [[threads_per_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+    const uint i = gid.x + gsz.x * (gid.y + gsz.y * gid.z); uint sum = 1u; int x0 = int(i) - 40;
+    { const uint m = steps(31u) % 6u; for (uint j = 0; j < m; ++j) {} }
+    sum += uint(ulong(simd_active_threads_mask()));
+    if (true) { o[i] = i; return; }
+    if (f[(lane + 7u) & 1023u] > 1) {}
+    if ((int(x0 ^ x0) << 5) != int(int(x0 & int(-32)) % int(16))) {
+        { const uint m = addsat(gid.x % 3u, 15u) % 3u; for (uint j = 0; j < m; ++j) { if (al[j & 1023u] > 5) {} } }
+        { const uint m = (((tsz.x ^ n)) & 3u) + 1u; for (uint j = 0; j < m; ++j) {} }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("executor", ["vector", "scalar"])
+def test_a_kernel_that_begins_with_what_goes(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first instruction asks for a thread's place, and is replaced while the others are: that ended the process once."""
+    monkeypatch.setenv("METALKI_EXECUTOR", executor)
+    out = mk.zeros(64, np.uint32)
+    kernel = mk.Kernel(HEAD + LITTLE_LEFT + f"// {executor}")
+    kernel(out, np.zeros(1024, np.float32), np.zeros(1024, np.int64), np.uint32(1), ndrange=64)
+    np.testing.assert_array_equal(out.numpy(), np.arange(64))
+
+
 PLACES = {
     "tile": "((l / 4 & 4) + l / 2 % 4) * stride + (l / 4 & 2) * 2 + l % 2 * 2",
     "tile transposed": "((l / 4 & 2) * 2 + l % 2 * 2) * stride + (l / 4 & 4) + l / 2 % 4",
