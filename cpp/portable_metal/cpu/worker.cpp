@@ -95,7 +95,8 @@ void Worker::prepare(const Job& job) {
         bytes += off_lanes;
     if (arena_.blocks() == 0 || bytes > arena_.block_bytes())
         arena_ = GuardedMemory(1, std::max(bytes, smallest_arena));
-    // The end of what is used meets the guard behind the arena, so that running past it does not go unseen.
+    // The end of what is used meets the guard behind the arena, but for what lanes that are off need: running past it does not
+    // go unseen.
     std::byte* place = arena_.block(0) + arena_.block_bytes() - bytes;
 
     context_ = {};

@@ -1,11 +1,15 @@
 // Finds the calls that stand for something: barriers, position inputs, SIMD-group functions.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "llvm/IR/Constants.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
+
+#include "codegen/runtime_names.hpp"
 
 namespace metalki::compiler {
 
@@ -14,6 +18,13 @@ inline llvm::StringRef callee_name(const llvm::Instruction& instruction) {
     const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
     const llvm::Function* callee = call ? call->getCalledFunction() : nullptr;
     return callee ? callee->getName() : llvm::StringRef();
+}
+
+// Which position input an instruction reads: a ThreadInput and its axis; none for anything else.
+inline std::optional<unsigned> input_number(const llvm::Instruction& instruction) {
+    const auto* number =
+        callee_name(instruction) == runtime::input ? llvm::dyn_cast<llvm::ConstantInt>(instruction.getOperand(0)) : nullptr;
+    return number ? std::optional(static_cast<unsigned>(number->getZExtValue())) : std::nullopt;
 }
 
 inline bool is_used(const llvm::Module& module, llvm::StringRef name) {

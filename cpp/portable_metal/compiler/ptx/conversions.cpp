@@ -129,10 +129,15 @@ private:
 
 constexpr unsigned mantissa_bits = 23;
 
-// Bits chosen by a constant, few enough for a mantissa and none of them a sign.
+// Bits of `whole` chosen by a constant, few enough for a mantissa and none of them a sign.
+bool is_masked(llvm::Value* number, llvm::Value*& whole, const llvm::APInt*& mask) {
+    return match(number, m_And(m_Value(whole), m_APInt(mask))) && mask->isNonNegative() &&
+           mask->getActiveBits() <= mantissa_bits;
+}
 bool is_masked(llvm::Value* number) {
+    llvm::Value* whole = nullptr;
     const llvm::APInt* mask = nullptr;
-    return match(number, m_And(m_Value(), m_APInt(mask))) && mask->isNonNegative() && mask->getActiveBits() <= mantissa_bits;
+    return is_masked(number, whole, mask);
 }
 
 // Conversions share a unit with logic, of half the speed that additions have. With the bits of 2^23 above it a number is the
@@ -142,7 +147,7 @@ llvm::Value* to_float(WarpBuilder& builder, llvm::Value* word) {
     llvm::Value* magic = builder.getInt32(bits_of_2_23);
     llvm::Value *whole = nullptr, *raised = nullptr;
     const llvm::APInt *mask = nullptr, *selector = nullptr;
-    if (is_masked(word) && match(word, m_And(m_Value(whole), m_APInt(mask)))) {
+    if (is_masked(word, whole, mask)) {
         raised = builder.choose_or(whole, *mask, magic);
     } else if (match(word, m_Intrinsic<llvm::Intrinsic::nvvm_prmt>(m_Value(whole), m_Zero(), m_APInt(selector)))) {
         constexpr std::uint64_t last_of_second = 0x7000;
@@ -224,8 +229,7 @@ llvm::Value* widened(llvm::CastInst& cast, Widener& widener) {
         return nullptr;
     }
     if (llvm::isa<llvm::ZExtInst>(cast) && cast.getType() == builder.getInt32Ty()) {
-        llvm::Value* word = widener.zero_extended(number);
-        return word == &cast ? nullptr : word;
+        return widener.zero_extended(number);
     }
     if (!cast.getType()->isFloatTy()) {
         return nullptr;

@@ -37,12 +37,9 @@ constexpr double growth = 1.4, most_growth = 0.13, least_growth = 0.05;
 constexpr double unknown_trips = 8;
 
 bool is_input(const llvm::Value* value, unsigned first, unsigned last) {
-    const auto* call = llvm::dyn_cast<llvm::CallInst>(value);
-    if (call == nullptr || callee_name(*call) != runtime::input) {
-        return false;
-    }
-    const auto* which = llvm::dyn_cast<llvm::ConstantInt>(call->getArgOperand(0));
-    return which != nullptr && which->getZExtValue() >= first && which->getZExtValue() <= last;
+    const auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
+    const std::optional<unsigned> number = instruction ? input_number(*instruction) : std::nullopt;
+    return number && *number >= first && *number <= last;
 }
 
 // Any operand of operands is a position input of these?

@@ -7,19 +7,12 @@
 #include "llvm/IR/Instructions.h"
 
 #include "codegen/runtime_calls.hpp"
-#include "codegen/runtime_names.hpp"
 #include "compiler/kernel_abi.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
 
 constexpr std::size_t most_made = 160; // instructions for all addresses of a loop
-
-bool is_position_of_group(const llvm::Instruction& instruction) {
-    const auto* number =
-        callee_name(instruction) == runtime::input ? llvm::dyn_cast<llvm::ConstantInt>(instruction.getOperand(0)) : nullptr;
-    return number && number->getZExtValue() == unsigned(ThreadInput::threadgroup_position);
-}
 
 bool is_plain(const llvm::Instruction& instruction) {
     return llvm::isa<llvm::BinaryOperator, llvm::CastInst, llvm::GetElementPtrInst, llvm::ICmpInst, llvm::SelectInst>(
@@ -48,7 +41,7 @@ llvm::Value* NextGroup::copy(llvm::Value& value, unsigned iteration) {
     }
     known_[key] = nullptr; // for values that depend on themselves in loops around this one
     llvm::Value* out = nullptr;
-    if (is_position_of_group(*instruction)) {
+    if (input_number(*instruction) == unsigned(ThreadInput::threadgroup_position)) {
         out = dominators_.dominates(instruction, &place_) ? builder_.CreateAdd(instruction, builder_.getInt32(1)) : nullptr;
         of_group_[out] = true;
     } else if (auto* phi = llvm::dyn_cast<llvm::PHINode>(instruction); phi && phi->getParent() == loop_.getHeader()) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -67,9 +68,8 @@ bool is_of_threadgroup(const llvm::Value& pointer) {
         if (!instruction || !seen.insert(instruction).second) {
             continue;
         }
-        if (callee_name(*instruction) == runtime::input) {
-            const auto* number = llvm::dyn_cast<llvm::ConstantInt>(instruction->getOperand(0));
-            auto which = number ? static_cast<ThreadInput>(number->getZExtValue() / 3 * 3) : ThreadInput::count;
+        if (std::optional<unsigned> number = input_number(*instruction)) {
+            auto which = static_cast<ThreadInput>(*number / 3 * 3);
             if (which == ThreadInput::position_in_grid || which == ThreadInput::threadgroup_position) {
                 return true;
             }
