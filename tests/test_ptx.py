@@ -172,6 +172,56 @@ def test_products_with_the_same_second_factor_share_an_instruction(tmp_path: Pat
     assert text.count("mma.sync") == 1
 
 
+PRODUCT_BEFORE_A_BRANCH = """
+    simdgroup_half8x8 x, y;
+    simdgroup_load(x, a); simdgroup_load(y, a + 64);
+    simdgroup_float8x8 s = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+    simdgroup_multiply_accumulate(s, x, y, s);
+"""
+MATRIX_KERNEL = "kernel void k(device const half* a, device float* c, device const int* n, uint lane [[thread_index_in_simdgroup]]) {"
+
+
+def between(text: str, first: str, last: str) -> str:
+    """What stands between the last `first` and the `last` behind it."""
+    start = text.rindex(first)
+    return text[start : text.index(last, start)]
+
+
+def test_all_lanes_give_their_elements_before_some_go_another_way(tmp_path: Path) -> None:
+    text = code(
+        MATRIX_KERNEL
+        + PRODUCT_BEFORE_A_BRANCH
+        + "int m = n[lane]; if (m < 3) return; c[2 * lane] = s.thread_elements()[0];"
+        " if (m > 4) c[2 * lane + 1] = half(s.thread_elements()[1]); }",
+        tmp_path,
+    )
+    assert between(text, "mma.sync", "\tret;").count("shfl.sync") == 2
+    assert "shfl.sync" not in between(text, "\t@%p", "\tret;")
+
+
+def test_elements_of_a_loop_with_its_own_end_in_each_lane_are_moved_behind_it(tmp_path: Path) -> None:
+    text = code(
+        MATRIX_KERNEL + "float v = 0; for (int i = 0; i < n[lane]; ++i) v += a[128 + i];"
+        " simdgroup_float8x8 s = make_filled_simdgroup_matrix<float, 8, 8>(0.0f); simdgroup_half8x8 x, y;"
+        " simdgroup_load(y, a); x.thread_elements()[0] = half(v); x.thread_elements()[1] = half(-v);"
+        " simdgroup_multiply_accumulate(s, x, y, s); simdgroup_store(s, c); }",
+        tmp_path,
+    )
+    assert "shfl.sync" not in text[: text.rindex("\t@%p")]
+    assert "shfl.sync" in between(text, "\t@%p", "mma.sync")
+
+
+def test_sums_that_come_from_different_ways_are_moved_where_these_meet(tmp_path: Path) -> None:
+    text = code(
+        MATRIX_KERNEL + PRODUCT_BEFORE_A_BRANCH + "if (n[lane] < 5) { s.thread_elements()[0] = a[n[lane + 64]];"
+        " c[lane] = s.thread_elements()[1]; } simdgroup_multiply_accumulate(s, x, y, s); simdgroup_store(s, c + 64); }",
+        tmp_path,
+    )
+    conditional = between(text, "\t@%p", "\n$L__BB")
+    assert "st.global" in conditional
+    assert "shfl.sync" not in conditional
+
+
 def test_minimum_and_maximum_are_one_instruction(tmp_path: Path) -> None:
     text = code(
         "kernel void k(device float* a, device half* h, uint i [[thread_position_in_grid]])"

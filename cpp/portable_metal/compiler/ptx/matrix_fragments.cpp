@@ -56,7 +56,8 @@ bool are_same_cast(const Pair& elements) {
 
 } // namespace
 
-MatrixFragments::MatrixFragments(llvm::Function& function) : function_(function), dominators_(function) {
+MatrixFragments::MatrixFragments(llvm::Function& function, llvm::ArrayRef<llvm::CallInst*> products)
+    : places_(function, products) {
     llvm::BasicBlock& entry = function.getEntryBlock();
     WarpBuilder builder(&*entry.getFirstNonPHIOrDbgOrAlloca());
     lane_ = builder.CreateCall(function.getParent()->getOrInsertFunction(runtime::simd_lane, builder.getInt32Ty()));
@@ -78,15 +79,13 @@ llvm::Value* MatrixFragments::lane_of_bits(WarpBuilder& builder, std::array<unsi
     return out;
 }
 
-llvm::Instruction* MatrixFragments::point_after(const Pair& elements) const {
-    auto* latest = llvm::cast<llvm::Instruction>(fragment_lane_->stripPointerCasts());
-    for (llvm::Value* element : elements) {
-        auto* instruction = llvm::dyn_cast<llvm::Instruction>(element);
-        if (instruction && dominators_.dominates(latest, instruction)) {
-            latest = instruction;
-        }
-    }
-    return llvm::isa<llvm::PHINode>(latest) ? &*latest->getParent()->getFirstInsertionPt() : latest->getNextNode();
+llvm::Instruction* MatrixFragments::place_for(const Pair& elements, const llvm::Instruction& user) const {
+    return places_.first_before(user, {fragment_lane_, elements[0], elements[1]});
+}
+
+// What was made for one user may lie where another does not come by.
+bool MatrixFragments::reach(llvm::ArrayRef<llvm::Value*> known, const llvm::Instruction& user) const {
+    return llvm::all_of(known, [&](llvm::Value* value) { return value && places_.dominators().dominates(value, &user); });
 }
 
 llvm::Value* MatrixFragments::packed(WarpBuilder& builder, const Pair& elements) {
@@ -98,22 +97,22 @@ llvm::Value* MatrixFragments::packed(WarpBuilder& builder, const Pair& elements)
     return out;
 }
 
-llvm::Value* MatrixFragments::row_fragment(const Pair& elements) {
+llvm::Value* MatrixFragments::row_fragment(const Pair& elements, const llvm::Instruction& user) {
     llvm::Value*& known = rows_[elements];
-    if (!known) {
-        WarpBuilder builder(point_after(elements));
+    if (!reach(known, user)) {
+        WarpBuilder builder(place_for(elements, user));
         known = builder.shuffle_word(builder.getInt32(all_lanes), packed(builder, elements), holder_);
     }
     return known;
 }
 
 // Elements (2c, g) and (2c + 1, g) of B, where g = lane / 4 and c = lane % 4.
-llvm::Value* MatrixFragments::column_fragment(const Pair& elements) {
+llvm::Value* MatrixFragments::column_fragment(const Pair& elements, const llvm::Instruction& user) {
     llvm::Value*& known = columns_[elements];
-    if (known) {
+    if (reach(known, user)) {
         return known;
     }
-    WarpBuilder builder(point_after(elements));
+    WarpBuilder builder(place_for(elements, user));
     llvm::Value* pair = packed(builder, elements);
     // Row 2c + i is (b1 b0 i); the pair of columns is g / 2 = (b4 b3).
     llvm::Value* place = builder.CreateOr(builder.CreateOr(bit(builder, 1, 4), bit(builder, 0, 2)),
@@ -128,56 +127,57 @@ llvm::Value* MatrixFragments::column_fragment(const Pair& elements) {
     return known = builder.call(llvm::Intrinsic::nvvm_prmt, {rows[0], rows[1], selection});
 }
 
-Pair MatrixFragments::shuffled(const Pair& elements) {
-    WarpBuilder builder(point_after(elements));
+Pair MatrixFragments::shuffled(const Pair& elements, const llvm::Instruction& user) {
+    WarpBuilder builder(place_for(elements, user));
     llvm::Value* mask = builder.getInt32(all_lanes);
     return {builder.shuffle(mask, elements[0], holder_), builder.shuffle(mask, elements[1], holder_)};
 }
 
-Pair MatrixFragments::accumulator(const Pair& elements) {
+Pair MatrixFragments::accumulator(const Pair& elements, const llvm::Instruction& user) {
     if (llvm::isa<llvm::Constant>(elements[0]) && llvm::isa<llvm::Constant>(elements[1])) {
         return elements; // the same in all lanes
     }
-    if (auto known = accumulators_.find(elements); known != accumulators_.end()) {
+    if (auto known = accumulators_.find(elements); known != accumulators_.end() && reach(known->second, user)) {
         return known->second;
     }
     Pair out{};
     auto* first = llvm::dyn_cast<llvm::PHINode>(elements[0]);
     auto* second = llvm::dyn_cast<llvm::PHINode>(elements[1]);
     if (llvm::Value* vector = common_vector(elements)) {
-        out = of_vector(vector);
-    } else if (first && second && first != second && first->getParent() == second->getParent()) {
+        out = of_vector(vector, user);
+    } else if (first && second && first != second && first->getParent() == second->getParent() &&
+               places_.is_reached_alike(*first)) {
         return of_phis(*first, *second);
     } else if (are_same_cast(elements)) {
         const Pair operands{llvm::cast<llvm::CastInst>(elements[0])->getOperand(0),
                             llvm::cast<llvm::CastInst>(elements[1])->getOperand(0)};
-        const Pair inner = accumulator(operands);
-        WarpBuilder builder(point_after(elements));
+        const Pair inner = accumulator(operands, user);
+        WarpBuilder builder(places_.first_before(user, {inner[0], inner[1]}));
         for (unsigned i = 0; i < 2; ++i) {
             auto* cast = llvm::cast<llvm::CastInst>(elements[i]);
             out[i] = builder.CreateCast(cast->getOpcode(), inner[i], cast->getDestTy());
         }
     } else {
-        out = shuffled(elements);
+        out = shuffled(elements, user);
     }
     return accumulators_[elements] = out;
 }
 
-Pair MatrixFragments::of_vector(llvm::Value* vector) {
-    if (auto known = vectors_.find(vector); known != vectors_.end()) {
+Pair MatrixFragments::of_vector(llvm::Value* vector, const llvm::Instruction& user) {
+    if (auto known = vectors_.find(vector); known != vectors_.end() && reach(known->second, user)) {
         return known->second;
     }
-    if (auto* phi = llvm::dyn_cast<llvm::PHINode>(vector)) {
+    if (auto* phi = llvm::dyn_cast<llvm::PHINode>(vector); phi && places_.is_reached_alike(*phi)) {
         return of_vector_phi(*phi);
     }
     const Pair parts{inserted_element(vector, 0), inserted_element(vector, 1)};
     if (parts[0] && parts[1]) {
-        return vectors_[vector] = accumulator(parts);
+        return vectors_[vector] = accumulator(parts, user);
     }
-    llvm::IRBuilder<> builder(point_after({vector, vector}));
+    llvm::IRBuilder<> builder(place_for({vector, vector}, user));
     llvm::Value* first = builder.CreateExtractElement(vector, builder.getInt64(0));
     llvm::Value* second = builder.CreateExtractElement(vector, builder.getInt64(1));
-    return vectors_[vector] = shuffled({first, second});
+    return vectors_[vector] = shuffled({first, second}, user);
 }
 
 Pair MatrixFragments::of_phis(llvm::PHINode& first, llvm::PHINode& second) {
@@ -212,8 +212,9 @@ void MatrixFragments::convert_phis_of_results() {
     for (std::size_t i = 0; i < known.size(); ++i) {
         for (llvm::User* user : known[i]->users()) {
             auto* phi = llvm::dyn_cast<llvm::PHINode>(user);
-            if (phi && !vectors_.contains(phi) && llvm::all_of(phi->incoming_values(), is_known)) {
-                of_vector(phi);
+            if (phi && !vectors_.contains(phi) && places_.is_reached_alike(*phi) &&
+                llvm::all_of(phi->incoming_values(), is_known)) {
+                of_vector_phi(*phi);
                 known.push_back(phi);
             }
         }
@@ -228,42 +229,47 @@ void MatrixFragments::fill_phis() {
         for (unsigned i = 0; i < first->getNumIncomingValues(); ++i) {
             llvm::BasicBlock* from = first->getIncomingBlock(i);
             llvm::Value* value = first->getIncomingValue(i);
-            const Pair in = phi.is_vector
-                                ? of_vector(value)
-                                : accumulator({value, llvm::cast<llvm::PHINode>(phi.old[1])->getIncomingValueForBlock(from)});
+            const llvm::Instruction& end = *from->getTerminator();
+            const Pair in =
+                phi.is_vector
+                    ? of_vector(value, end)
+                    : accumulator({value, llvm::cast<llvm::PHINode>(phi.old[1])->getIncomingValueForBlock(from)}, end);
             phi.made[0]->addIncoming(in[0], from);
             phi.made[1]->addIncoming(in[1], from);
         }
     }
 }
 
-// Puts MSL's layout where it is used: outside of the loop that made the matrix, if that is where.
+// Puts MSL's layout near where it is used: outside of the loop that made the matrix, if that is where.
 void MatrixFragments::replace_other_uses(llvm::Value& old, const Pair& fragment, int element) {
-    std::map<std::pair<llvm::BasicBlock*, bool>, llvm::Value*> made; // in a block, or for what follows it
-    const llvm::BasicBlock* home = llvm::cast<llvm::Instruction>(old).getParent();
+    std::map<llvm::BasicBlock*, llvm::Value*> made;
+    auto& definition = llvm::cast<llvm::Instruction>(old);
     for (llvm::Use& use : llvm::make_early_inc_range(old.uses())) {
         auto* user = llvm::cast<llvm::Instruction>(use.getUser());
         auto* phi = llvm::dyn_cast<llvm::PHINode>(user);
-        llvm::BasicBlock* block = phi ? phi->getIncomingBlock(use) : user->getParent();
-        const bool is_behind = phi && block != home;
-        llvm::Value*& value = made[{block, is_behind}];
+        llvm::BasicBlock* block =
+            places_.last_before(phi ? *phi->getIncomingBlock(use) : *user->getParent(), *definition.getParent());
+        llvm::Value*& value = made[block];
         if (!value) {
-            WarpBuilder builder(block == home ? point_after({&old, &old})
-                                : is_behind   ? block->getTerminator()
-                                              : &*block->getFirstInsertionPt());
-            llvm::Value* mask = builder.getInt32(all_lanes);
-            if (element >= 0) {
-                value = builder.shuffle(mask, fragment[static_cast<unsigned>(element)], fragment_lane_);
-            } else {
-                value = llvm::PoisonValue::get(old.getType());
-                for (unsigned i = 0; i < 2; ++i) {
-                    value = builder.CreateInsertElement(value, builder.shuffle(mask, fragment[i], fragment_lane_),
-                                                        builder.getInt64(i));
-                }
-            }
+            const bool is_home = block == definition.getParent() && !llvm::isa<llvm::PHINode>(definition);
+            WarpBuilder builder(is_home ? definition.getNextNode() : &*block->getFirstInsertionPt());
+            value = in_lanes(builder, fragment, element, *old.getType());
         }
         use.set(value);
     }
+}
+
+// In MSL's layout: one element, or both as a vector where `element` is below 0.
+llvm::Value* MatrixFragments::in_lanes(WarpBuilder& builder, const Pair& fragment, int element, llvm::Type& type) {
+    llvm::Value* mask = builder.getInt32(all_lanes);
+    if (element >= 0) {
+        return builder.shuffle(mask, fragment[static_cast<unsigned>(element)], fragment_lane_);
+    }
+    llvm::Value* value = llvm::PoisonValue::get(&type);
+    for (unsigned i = 0; i < 2; ++i) {
+        value = builder.CreateInsertElement(value, builder.shuffle(mask, fragment[i], fragment_lane_), builder.getInt64(i));
+    }
+    return value;
 }
 
 void MatrixFragments::finish() {

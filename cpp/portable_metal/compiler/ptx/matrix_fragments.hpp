@@ -11,11 +11,11 @@
 #include <map>
 #include <vector>
 
-#include "llvm/IR/Dominators.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/ValueHandle.h"
 
 #include "ptx/builder.hpp"
+#include "ptx/convergent_places.hpp"
 
 namespace metalki::compiler::ptx {
 
@@ -23,13 +23,13 @@ using Pair = std::array<llvm::Value*, 2>;
 
 class MatrixFragments {
 public:
-    explicit MatrixFragments(llvm::Function& function);
+    MatrixFragments(llvm::Function& function, llvm::ArrayRef<llvm::CallInst*> products);
 
-    // Two halfs or bfloats in one word: as A wants them, and as B does.
-    llvm::Value* row_fragment(const Pair& elements);
-    llvm::Value* column_fragment(const Pair& elements);
+    // Two halfs or bfloats in one word: as A wants them, and as B does. All lanes come to `user` together.
+    llvm::Value* row_fragment(const Pair& elements, const llvm::Instruction& user);
+    llvm::Value* column_fragment(const Pair& elements, const llvm::Instruction& user);
     // Two floats.
-    Pair accumulator(const Pair& elements);
+    Pair accumulator(const Pair& elements, const llvm::Instruction& user);
 
     // `fragment` is the result of the product `call`, whose arguments are not needed any more.
     void set_result(llvm::CallInst& call, const Pair& fragment);
@@ -39,20 +39,21 @@ public:
     llvm::Value* lane() const { return lane_; }
 
 private:
-    Pair of_vector(llvm::Value* vector);
+    Pair of_vector(llvm::Value* vector, const llvm::Instruction& user);
     Pair of_phis(llvm::PHINode& first, llvm::PHINode& second);
     Pair of_vector_phi(llvm::PHINode& phi);
-    Pair shuffled(const Pair& elements);
+    Pair shuffled(const Pair& elements, const llvm::Instruction& user);
     llvm::Value* packed(WarpBuilder& builder, const Pair& elements);
-    llvm::Instruction* point_after(const Pair& elements) const;
+    llvm::Instruction* place_for(const Pair& elements, const llvm::Instruction& user) const;
+    bool reach(llvm::ArrayRef<llvm::Value*> known, const llvm::Instruction& user) const;
     llvm::Value* lane_of_bits(WarpBuilder& builder, std::array<unsigned, 5> sources);
     llvm::Value* bit(WarpBuilder& builder, unsigned from, unsigned to);
     void convert_phis_of_results();
     void fill_phis();
+    llvm::Value* in_lanes(WarpBuilder& builder, const Pair& fragment, int element, llvm::Type& type);
     void replace_other_uses(llvm::Value& old, const Pair& fragment, int element);
 
-    llvm::Function& function_;
-    llvm::DominatorTree dominators_;
+    const ConvergentPlaces places_;
     llvm::Value* lane_ = nullptr;
     llvm::Value *holder_ = nullptr, *fragment_lane_ = nullptr;
     std::map<Pair, llvm::Value*> rows_, columns_;

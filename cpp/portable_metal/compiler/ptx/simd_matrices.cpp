@@ -39,14 +39,16 @@ struct TensorProduct {
 void multiply_on_tensor_cores(const TensorProduct& product, llvm::Type* small, MatrixFragments& fragments) {
     WarpBuilder zeros(product.place());
     const auto row_fragment = [&](const llvm::CallInst* call) -> llvm::Value* {
-        return call ? fragments.row_fragment({source(*call, 0), source(*call, 1)}) : zeros.getInt32(0);
+        return call ? fragments.row_fragment({source(*call, 0), source(*call, 1)}, *product.place()) : zeros.getInt32(0);
     };
     const auto accumulator = [&](const llvm::CallInst* call) -> Pair {
         llvm::Value* zero = llvm::ConstantFP::get(zeros.getFloatTy(), 0.0);
-        return call ? fragments.accumulator({call->getArgOperand(4), call->getArgOperand(5)}) : Pair{zero, zero};
+        const Pair elements = call ? Pair{call->getArgOperand(4), call->getArgOperand(5)} : Pair{zero, zero};
+        return fragments.accumulator(elements, *product.place());
     };
-    std::array<llvm::Value*, 3> factors{row_fragment(product.lower), row_fragment(product.upper),
-                                        fragments.column_fragment({source(*product.lower, 2), source(*product.lower, 3)})};
+    std::array<llvm::Value*, 3> factors{
+        row_fragment(product.lower), row_fragment(product.upper),
+        fragments.column_fragment({source(*product.lower, 2), source(*product.lower, 3)}, *product.place())};
     const Pair lower = accumulator(product.lower), upper = accumulator(product.upper);
     WarpBuilder builder(product.place());
     llvm::Intrinsic::ID id = llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_bf16;
@@ -176,7 +178,7 @@ void lower_simd_matrices(llvm::Function& thread, unsigned architecture) {
     if (calls.empty()) {
         return;
     }
-    MatrixFragments fragments(thread);
+    MatrixFragments fragments(thread, calls);
     for (const TensorProduct& product : pair_products(calls, architecture)) {
         multiply_on_tensor_cores(product, small_type(*product.lower, architecture), fragments);
     }
