@@ -178,7 +178,10 @@ PRODUCT_BEFORE_A_BRANCH = """
     simdgroup_float8x8 s = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     simdgroup_multiply_accumulate(s, x, y, s);
 """
-MATRIX_KERNEL = "kernel void k(device const half* a, device float* c, device const int* n, uint lane [[thread_index_in_simdgroup]]) {"
+MATRIX_KERNEL = (
+    "kernel void k(device const half* a, device float* c, device const int* n,"
+    " uint lane [[thread_index_in_simdgroup]]) {"
+)
 
 
 def between(text: str, first: str, last: str) -> str:

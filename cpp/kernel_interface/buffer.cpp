@@ -23,8 +23,8 @@ void need_live(const char* call, const Buffer& buffer) {
 void need_device(const char* call, const Buffer& buffer, const Queue& queue) {
     need_live(call, buffer);
     if (!(buffer.device() == queue.device()))
-        throw ArgumentError(std::string(call) + ": " + describe(buffer) + " is on device " + buffer.device().name() +
-                            ", the queue on " + queue.device().name());
+        throw ArgumentError(std::string(call) + ": " + describe(buffer) + " is on device " + buffer.device().info().title() +
+                            ", the queue on " + queue.device().info().title());
     detail::use_device();
 }
 

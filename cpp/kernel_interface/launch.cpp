@@ -81,7 +81,7 @@ void check_buffer(const KernelImpl& kernel, std::size_t position, const Argument
         refuse(kernel, position, "the buffer" + (buffer.label.empty() ? "" : " \"" + buffer.label + "\"") + " has been freed");
     if (buffer.device != kernel.device)
         refuse(kernel, position,
-               "the buffer is on device " + buffer.device->info.name + ", the kernel on " + kernel.device->info.name);
+               "the buffer is on device " + buffer.device->info.title() + ", the kernel on " + kernel.device->info.title());
     if (value.offset > buffer.bytes || value.length > buffer.bytes - value.offset)
         refuse(kernel, position, "the range is not inside its buffer");
     if (value.length < std::max<std::size_t>(1, info.nbytes))
@@ -133,7 +133,7 @@ void check_texture(const KernelImpl& kernel, std::size_t position, const Argumen
     const auto& texture = *static_cast<const detail::TextureImpl*>(value.data);
     if (texture.device != kernel.device)
         refuse(kernel, position,
-               "the texture is on device " + texture.device->info.name + ", the kernel on " + kernel.device->info.name);
+               "the texture is on device " + texture.device->info.title() + ", the kernel on " + kernel.device->info.title());
     const TextureOptions& options = texture.options;
     if (options.type != info.texture_type)
         refuse(kernel, position,
@@ -235,8 +235,8 @@ void check_uses(const KernelImpl& kernel, std::span<const Buffer> uses) {
         if (buffer.is_freed())
             refuse(kernel, "a buffer of uses has been freed");
         if (buffer.impl()->device != kernel.device)
-            refuse(kernel,
-                   "a buffer of uses is on device " + buffer.device().name() + ", the kernel on " + kernel.device->info.name);
+            refuse(kernel, "a buffer of uses is on device " + buffer.device().info().title() + ", the kernel on " +
+                               kernel.device->info.title());
     }
 }
 
@@ -250,7 +250,8 @@ void launch(const Kernel& kernel, std::span<const ArgumentValue> arguments, cons
     check_uses(impl, options.uses);
     const Queue& queue = options.queue ? *options.queue : global_queue(kernel.device());
     if (queue.impl()->device != impl.device)
-        refuse(impl, "the queue is on device " + queue.device().name() + ", the kernel on " + impl.device->info.name);
+        refuse(impl,
+               "the queue is on device " + queue.device().info().title() + ", the kernel on " + impl.device->info.title());
     if (geometry.grid.empty())
         return;
     detail::use_device();

@@ -43,7 +43,7 @@ void Queue::set_time_limit(std::chrono::nanoseconds limit) const {
         throw ArgumentError("set_time_limit: a limit may not be negative, " + std::to_string(limit.count()) +
                             " nanoseconds were given; 0 means none");
     if (limit.count() != impl_->time_limit.load() && !impl_->set_time_limit(limit))
-        throw ArgumentError("set_time_limit: device " + impl_->device->info.name + " cannot stop kernels");
+        throw ArgumentError("set_time_limit: device " + impl_->device->info.title() + " cannot stop kernels");
     impl_->time_limit.store(limit.count());
 }
 
@@ -80,8 +80,8 @@ Event Queue::record_event() const {
 void Queue::wait_event(const Event& event) const {
     detail::use_device();
     if (event.impl()->device != impl_->device)
-        throw ArgumentError("wait_event: the event was recorded on device " + event.impl()->device->info.name +
-                            ", the queue is on " + impl_->device->info.name);
+        throw ArgumentError("wait_event: the event was recorded on device " + event.impl()->device->info.title() +
+                            ", the queue is on " + impl_->device->info.title());
     impl_->wait_event(event);
 }
 

@@ -1,5 +1,6 @@
 // Buffers and command buffers of a GPU, without kernels.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "Metal/MetalkiExtensions.hpp"
 #include "cuda_fixture.hpp"
 
 #include <atomic>
@@ -64,6 +65,17 @@ TEST_CASE_FIXTURE(Fixture, "memory that is not there is no buffer, and the devic
     most.reset();
     CHECK(buffer(std::size_t{210} << 20, MTL::ResourceStorageModePrivate)); // what waits for its next use makes room
     CHECK(buffer(4096));
+}
+
+TEST_CASE_FIXTURE(Fixture, "memory of another device is no buffer of this one") {
+    auto owner = buffer(4096, MTL::ResourceStorageModePrivate);
+    const auto adopt = [&] {
+        return NS::TransferPtr(MTL::Portable::newBufferAtAddress(device.get(), owner->gpuAddress(), 4096, [] {}));
+    };
+    CHECK(adopt());
+    control().memory_is_of(1);
+    CHECK_FALSE(adopt());
+    control().memory_is_of(0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "commands go to one stream in their order") {

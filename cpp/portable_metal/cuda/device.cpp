@@ -51,12 +51,19 @@ bool is_asked_for() {
 
 thread_local Device* used_here = nullptr;
 
+// A thread that the device keeps waiting in the driver cannot be called back, and the driver must not end under it: the process
+// ends with its status, and without what else was to be done at its end.
+void close_all([[maybe_unused]] int status) {
+    for (Device* device : devices())
+        if (!device->close()) {
+            std::fflush(nullptr);
+            std::_Exit(status);
+        }
+}
+
 // What a context brings with it ends in the reverse order: closing has to be asked for after it was made.
 void close_at_exit() {
-    [[maybe_unused]] static const int once = std::atexit([] {
-        for (Device* device : devices())
-            device->close();
-    });
+    [[maybe_unused]] static const int once = on_exit([](int status, void*) { close_all(status); }, nullptr);
 }
 
 } // namespace
@@ -77,12 +84,16 @@ Use::~Use() {
 
 Device::Device(DeviceNumber number) : facts_(read_facts(number)) {}
 
-void Device::close() {
-    constexpr int patience = 1000; // milliseconds
+bool Device::close() {
+    constexpr int patience = 2000; // milliseconds
     if (closed_.exchange(true))
-        return;
-    for (int waited = 0; waited < patience && !mutex_.try_lock(); ++waited)
+        return true;
+    for (int waited = 0; waited < patience; ++waited) {
+        if (mutex_.try_lock())
+            return true;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
 }
 
 void Device::enter() {

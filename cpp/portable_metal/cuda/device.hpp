@@ -44,12 +44,10 @@ public:
 
     // Changes when the context was made anew: what belonged to the old one is gone.
     std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
-    // Whether a fault has ended the context, and nobody has made it anew yet.
-
     // To be told of every failure: after one that ends the context, the next Use makes it anew. Gives the message.
     std::string note(const Error& error);
-    // The process ends: no thread may be in the driver when that ends as well. Uses throw from now on.
-    void close();
+    // The process ends: no thread may be in the driver when that ends as well. Uses throw from now on. False: one is, still.
+    [[nodiscard]] bool close();
     // A kernel that never ends holds the device: it is of no use until the process ends. Uses throw from now on.
     void give_up(const std::string& reason);
 

@@ -47,6 +47,7 @@ struct State final : fake_cuda::Control {
     int broken = 0; // what every call gives since a fault
     int resets = 0; // of the context: what was given to the ones before is dropped
     std::map<std::uintptr_t, std::size_t> memory, ranges;
+    int memory_owner = 0;
     std::size_t used = 0;
     std::set<Stream*> streams;
     std::map<std::string, std::unique_ptr<Kernel>> kernels;
@@ -67,6 +68,10 @@ struct State final : fake_cuda::Control {
     std::vector<std::string> take_calls() override {
         const std::lock_guard lock(mutex);
         return std::exchange(calls, {});
+    }
+    void memory_is_of(int device) override {
+        const std::lock_guard lock(mutex);
+        memory_owner = device;
     }
     std::size_t device_bytes() const override { return used; }
     std::size_t registered_ranges() const override { return ranges.size(); }
@@ -275,7 +280,7 @@ DRIVER cuPointerGetAttribute(void* result, int attribute, std::uintptr_t address
     const std::lock_guard lock(state().mutex);
     for (const auto& [start, bytes] : state().memory)
         if (address >= start && address < start + bytes) {
-            *static_cast<unsigned*>(result) = attribute == 2 ? 2 : 0; // device memory, of the first device
+            *static_cast<int*>(result) = attribute == 2 ? 2 : state().memory_owner; // device memory, of a device
             return 0;
         }
     return invalid_value;

@@ -25,6 +25,8 @@ struct Control {
     virtual void forget_failures() = 0;
     // Calls since the last one, in order, with what matters of their arguments: "cuMemcpyAsync 16".
     virtual std::vector<std::string> take_calls() = 0;
+    // Whose memory the driver says that all of it is.
+    virtual void memory_is_of(int device) = 0;
     virtual std::size_t device_bytes() const = 0; // allocated
     virtual std::size_t registered_ranges() const = 0;
     virtual ~Control() = default;

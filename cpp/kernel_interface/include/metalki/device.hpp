@@ -47,6 +47,9 @@ struct DeviceInfo {
     unsigned multiprocessor_count = 0;              ///< cores; a guess where the device does not tell
     bool supports_float64 = false;
     bool supports_atomics = true;
+
+    /// What messages call it: "cuda:0 (NVIDIA H200)".
+    std::string title() const { return id + " (" + name + ")"; }
 };
 
 /// A device. Cheap to copy; copies are equal.

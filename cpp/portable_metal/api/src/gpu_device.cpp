@@ -81,10 +81,16 @@ public:
     std::unique_ptr<DeviceQueue> make_queue(QueueState& queue) override { return std::make_unique<GpuQueue>(gpu_, queue); }
 
     bool knows_address(std::uint64_t address) override {
+        constexpr unsigned device_memory = 2; // host memory is everybody's
         unsigned memory_type = 0;
+        int owner = 0;
         const cuda::Use use(gpu_.device);
-        return cuda::driver().pointer_get_attribute(&memory_type, cuda::PointerAttribute::memory_type, address) ==
-               cuda::Result::success;
+        const auto ask = [&](void* result, cuda::PointerAttribute what) {
+            return cuda::driver().pointer_get_attribute(result, what, address) == cuda::Result::success;
+        };
+        return ask(&memory_type, cuda::PointerAttribute::memory_type) &&
+               (memory_type != device_memory || !ask(&owner, cuda::PointerAttribute::device_ordinal) ||
+                owner == gpu_.device.facts().number);
     }
     std::shared_ptr<DevicePoint> mark_stream(std::uint64_t stream) override {
         return std::make_shared<GpuPoint>(gpu_.mark_foreign(stream));
