@@ -1,4 +1,4 @@
-// Reserves memory with mmap and guards it with mprotect.
+// Memory apart from everything else, with guards made by mprotect.
 #include "cpu/guarded_memory.hpp"
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cpu/apart_memory.hpp"
 #include "cpu/context.hpp"
 
 namespace metalki::cpu {
@@ -43,14 +44,13 @@ GuardedMemory::GuardedMemory(std::size_t blocks, std::size_t block_bytes) {
         throw std::bad_alloc();
     const std::size_t rounded = round_to_pages(block_bytes);
     const std::size_t reserved = blocks * (rounded + guard_bytes) + guard_bytes;
-    void* base = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED)
+    base_ = map_apart(reserved, 1, MAP_NORESERVE);
+    if (base_ == nullptr)
         throw std::bad_alloc();
-    base_ = static_cast<std::byte*>(base);
     reserved_ = reserved;
     blocks_ = blocks;
     block_bytes_ = rounded;
-    madvise(base, reserved, MADV_NOHUGEPAGE);
+    madvise(base_, reserved, MADV_NOHUGEPAGE);
 
     // A guard that cannot be had is only a missing safety net: the outer two always come first.
     mprotect(base_, guard_bytes, PROT_NONE);
@@ -69,7 +69,7 @@ GuardedMemory::~GuardedMemory() {
 #ifdef METALKI_ADDRESS_SANITIZER
     __asan_unpoison_memory_region(base_, reserved_);
 #endif
-    munmap(base_, reserved_);
+    unmap_apart(base_, reserved_);
     guards_in_use.fetch_sub(counted_guards_, std::memory_order_relaxed);
 }
 

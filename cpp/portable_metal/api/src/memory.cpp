@@ -17,44 +17,29 @@
 #include <emmintrin.h>
 #endif
 
+#include "cpu/apart_memory.hpp"
 #include "device.hpp"
+#include "small_blocks.hpp"
 
 namespace metalki::api {
 namespace {
 
-// Small blocks come from the heap, large ones as fresh pages that the kernel zeroes on first touch.
-constexpr std::size_t page_threshold = 64 * 1024;
-constexpr std::size_t small_alignment = 256;
 constexpr std::size_t huge_page = 2 << 20;
 
-// What a block of `length` bytes takes: few enough sizes that a freed block fits the next buffer of about that length.
+// What a large block takes: few enough sizes that a freed block fits the next buffer of about that length.
 std::size_t capacity(std::size_t length) {
-    const std::size_t unit = length < page_threshold ? small_alignment : std::bit_floor(length) / 16;
+    const std::size_t unit = std::bit_floor(length) / 16;
     return (length + unit - 1) / unit * unit;
 }
 
-// Memory in huge pages where the system has them: a sixth of the time for first touches, and fewer translations to look up.
-std::byte* huge_pages(std::size_t size) {
-    void* mapped = mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED)
-        return nullptr;
-    auto* start = static_cast<std::byte*>(mapped);
-    const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(start) % huge_page) % huge_page;
-    if (before)
-        munmap(start, before);
-    if (before != huge_page)
-        munmap(start + before + size, huge_page - before);
-#ifdef MADV_HUGEPAGE
-    madvise(start + before, size, MADV_HUGEPAGE);
-#endif
-    return start + before;
-}
-
 std::byte* new_pages(std::size_t size) {
-    if (size >= huge_page)
-        return huge_pages(size);
-    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+    std::byte* memory = cpu::map_apart(size, size < huge_page ? 1 : huge_page);
+#ifdef MADV_HUGEPAGE
+    // A sixth of the time for first touches, and fewer translations to look up.
+    if (memory && size >= huge_page)
+        madvise(memory, size, MADV_HUGEPAGE);
+#endif
+    return memory;
 }
 
 // Blocks of pages that were given back. Touching fresh pages costs several times what is done with them then.
@@ -91,7 +76,7 @@ public:
             return false;
         for (const auto& [size, blocks] : blocks_)
             for (std::byte* block : blocks)
-                munmap(block, size);
+                cpu::unmap_apart(block, size);
         blocks_.clear();
         bytes_ = 0;
         return true;
@@ -110,13 +95,13 @@ KeptBlocks& kept_blocks() {
     return *blocks;
 }
 
+// Large blocks come as fresh pages that the system zeroes on first touch.
 std::byte* memory_of(std::size_t length, Contents contents) {
-    const std::size_t size = capacity(length);
-    const bool is_small = length < page_threshold;
-    std::byte* used = is_small ? static_cast<std::byte*>(std::aligned_alloc(small_alignment, size)) : kept_blocks().take(size);
+    const bool is_small = length <= largest_small_block;
+    std::byte* used = is_small ? small_blocks().allocate(length) : kept_blocks().take(capacity(length));
     if (used && contents == Contents::zero)
         std::memset(used, 0, length);
-    return used || is_small ? used : new_pages(size);
+    return used || is_small ? used : new_pages(capacity(length));
 }
 
 } // namespace
@@ -134,11 +119,10 @@ std::byte* allocate_memory(std::size_t length, Contents contents) {
 
 void deallocate_memory(std::byte* memory, std::size_t length) {
     give_back_host_memory(length);
-    const std::size_t size = capacity(length);
-    if (length < page_threshold)
-        std::free(memory);
-    else if (!kept_blocks().keep(memory, size))
-        munmap(memory, size);
+    if (length <= largest_small_block)
+        small_blocks().deallocate(memory);
+    else if (!kept_blocks().keep(memory, capacity(length)))
+        cpu::unmap_apart(memory, capacity(length));
 }
 
 void copy_memory(void* destination, const void* source, std::size_t length) {

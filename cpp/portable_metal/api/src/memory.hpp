@@ -1,4 +1,4 @@
-// Memory of buffers: small blocks from the heap, large ones in pages, of which some are kept for the next buffer.
+// Memory of buffers, apart from all other memory: small blocks together, large ones in pages, some kept for the next buffer.
 #pragma once
 
 #include <cstddef>
