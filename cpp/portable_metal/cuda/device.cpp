@@ -1,6 +1,10 @@
 // Contexts of GPUs.
 #include "cuda/device.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -51,19 +55,31 @@ bool is_asked_for() {
 
 thread_local Device* used_here = nullptr;
 
-// A thread that the device keeps waiting in the driver cannot be called back, and the driver must not end under it: the process
-// ends with its status, and without what else was to be done at its end.
-void close_all([[maybe_unused]] int status) {
-    for (Device* device : devices())
-        if (!device->close()) {
-            std::fflush(nullptr);
-            std::_Exit(status);
-        }
+bool close_all() {
+    return std::ranges::all_of(devices(), [](Device* device) { return device->close(); });
 }
 
-// What a context brings with it ends in the reverse order: closing has to be asked for after it was made.
+// The driver's parts end in the reverse order of their start, and the compiler of PTX starts when a thread first needs it,
+// perhaps just now. What belongs to the main thread goes before all of that.
+struct EndOfMainThread {
+    ~EndOfMainThread() {
+        if (getpid() == static_cast<pid_t>(syscall(SYS_gettid)))
+            close_all();
+    }
+};
+
+// A thread that the device keeps waiting in the driver cannot be called back, and the driver must not end under it: the process
+// ends with its status, and without what else was to be done at its end.
+void end_process(int status, void*) {
+    if (close_all())
+        return;
+    std::fflush(nullptr);
+    std::_Exit(status);
+}
+
+// Where the main thread never used a device, it has to suffice that this comes after the making of a context.
 void close_at_exit() {
-    [[maybe_unused]] static const int once = on_exit([](int status, void*) { close_all(status); }, nullptr);
+    [[maybe_unused]] static const int once = on_exit(end_process, nullptr);
 }
 
 } // namespace
@@ -71,6 +87,7 @@ void close_at_exit() {
 Use::Use(Device& device) : outer_(used_here) {
     if (outer_ == &device)
         return;
+    [[maybe_unused]] static thread_local const EndOfMainThread end;
     device.enter();
     used_here = device_ = &device;
 }
@@ -85,15 +102,14 @@ Use::~Use() {
 Device::Device(DeviceNumber number) : facts_(read_facts(number)) {}
 
 bool Device::close() {
-    constexpr int patience = 2000; // milliseconds
-    if (closed_.exchange(true))
-        return true;
-    for (int waited = 0; waited < patience; ++waited) {
-        if (mutex_.try_lock())
-            return true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    constexpr int patience = 1000; // milliseconds
+    closed_.store(true);
+    for (int waited = 0; !is_shut_ && waited < patience; ++waited) {
+        is_shut_ = mutex_.try_lock();
+        if (!is_shut_)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    return false;
+    return is_shut_;
 }
 
 void Device::enter() {

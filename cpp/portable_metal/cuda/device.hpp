@@ -65,6 +65,7 @@ private:
     std::shared_mutex mutex_; // shared: the context is in use
     std::atomic<std::uint64_t> generation_{0};
     std::atomic<bool> broken_{false}, closed_{false};
+    bool is_shut_ = false; // closed, and nobody is in the driver
     std::mutex state_mutex_;
     std::string lost_; // why the device cannot be used any more
     std::vector<std::function<void()>> renewals_;
