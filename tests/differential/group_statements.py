@@ -202,6 +202,19 @@ class GroupStatements(Expressions):
                     f") {name} ^= tg[lid + 1u]; {barrier}",
                 ]
             )
+        if r.random() < 0.5:
+            bits = self.same()
+            return Statement(
+                [
+                    "tg[lid] = ",
+                    self.expression("uint"),
+                    f"; {barrier} if ((lid ^ (",
+                    bits,
+                    f" & 63u)) < many) {name} ^= tg[lid ^ (",
+                    bits,
+                    f" & 63u)]; {barrier}",
+                ]
+            )
         return Statement(
             [
                 "tg[lid] = ",

@@ -30,7 +30,7 @@ using ThreadgroupEntry = void (*)(const ThreadgroupContext*);
 // Runs one thread of the group: kernels whose threads wait for each other. Each thread has a stack of its own.
 using ThreadEntry = void (*)(const ThreadgroupContext*, std::uint32_t x, std::uint32_t y, std::uint32_t z);
 
-// Runs `count` threads of a row of the grid, x onwards: kernels that do not ask for their threadgroup.
+// Runs `count` threads of a row of the grid, x onwards, a multiple of 32: kernels that do not ask for their threadgroup.
 using RowEntry = void (*)(const ThreadgroupContext*, std::uint32_t x, std::uint32_t count, std::uint32_t y, std::uint32_t z);
 
 // Position inputs; vectors take three numbers in a row (x, y, z).

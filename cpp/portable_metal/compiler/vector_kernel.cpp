@@ -21,6 +21,7 @@
 #include "codegen/recursion.hpp"
 #include "codegen/runtime_names.hpp"
 #include "process_end.hpp"
+#include "vectorize/constant_arguments.hpp"
 #include "vectorize/group_work.hpp"
 #include "vectorize/prepare.hpp"
 #include "vectorize/vectorize.hpp"
@@ -253,6 +254,7 @@ bool make_vectors(KernelModule& scalar, const FunctionInfo& function, llvm::Targ
     Geometry geometry;
     try {
         vectorize::prepare(kernel, machine);
+        vectorize::read_constant_arguments_first(kernel, function.arguments);
         const std::vector<unsigned> slots = threadgroup_slots(function);
         if (vectorize::demands_of(kernel).threadgroups || !slots.empty()) {
             out.form = CompiledKernel::Form::threadgroups;

@@ -19,6 +19,7 @@
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "vectorize/chains.hpp"
+#include "vectorize/exchanges.hpp"
 #include "vectorize/prefetch.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -93,6 +94,7 @@ void prepare(llvm::Function& kernel, llvm::TargetMachine& machine) {
     loop_form.run(kernel, functions);
     split_chains(kernel);
     prefetch_later_iterations(kernel, functions);
+    bring_exchanges_near(kernel);
 }
 
 } // namespace metalki::compiler::vectorize

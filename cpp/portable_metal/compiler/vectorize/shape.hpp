@@ -64,9 +64,10 @@ enum class LaneLayout : std::uint8_t {
 
 struct Geometry {
     LaneLayout layout = LaneLayout::rows;
-    unsigned width = 32; // columns: threads along x
-    bool full = true;    // every lane of every SIMD-group exists
-    bool stream = false; // flat: stores go past the caches where that is possible
+    unsigned width = 32;  // columns: threads along x
+    bool full = true;     // every lane of every SIMD-group exists
+    bool aligned = false; // flat: SIMD-groups begin at multiples of their width
+    bool stream = false;  // flat: stores go past the caches where that is possible
     bool operator==(const Geometry&) const = default;
 };
 

@@ -23,7 +23,8 @@ VectorRegisters registers_of(const llvm::TargetMachine& machine) {
     const llvm::MCSubtargetInfo& processor = *machine.getMCSubtargetInfo();
     bool x86 = machine.getTargetTriple().isX86();
     bool avx512 = x86 && processor.checkFeatures("+avx512f");
-    return {avx512 ? 64U : x86 && processor.checkFeatures("+avx") ? 32U : 16U, avx512};
+    bool words = avx512 && processor.checkFeatures("+avx512bw"); // masks of 32 lanes in one register
+    return {avx512 ? 64U : x86 && processor.checkFeatures("+avx") ? 32U : 16U, words};
 }
 
 llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::TargetMachine& machine) {
@@ -82,9 +83,11 @@ llvm::Function& vectorize(llvm::Function& kernel, const Geometry& geometry, cons
                           llvm::TargetMachine& machine) {
     refuse_hidden_synchronization(kernel);
     if (geometry.layout == LaneLayout::flat) {
-        Geometry partial = geometry;
+        Geometry whole = geometry;
+        whole.aligned = !can_stream(kernel);
+        Geometry partial = whole;
         partial.full = false;
-        llvm::Function& body = widen(kernel, geometry, machine);
+        llvm::Function& body = widen(kernel, whole, machine);
         llvm::Function& rest = widen(kernel, partial, machine);
         llvm::Function& rows = make_row_entry(body, rest, name);
         if (!can_stream(kernel)) {

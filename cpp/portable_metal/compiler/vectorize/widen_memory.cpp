@@ -316,6 +316,9 @@ void Widener::emit_load(const llvm::LoadInst& load, Mask mask) {
         return define(load, emit_per_lane(load, mask));
     }
     auto* type = llvm::dyn_cast<llvm::FixedVectorType>(load.getType());
+    if (emit_exchanged_load(load, mask)) {
+        return;
+    }
     if (!type) {
         return define(load, load_lanes(load.getPointerOperand(), load.getType(), 0, load.getAlign(), mask));
     }
@@ -334,12 +337,19 @@ void Widener::emit_load(const llvm::LoadInst& load, Mask mask) {
             return define(load, deinterleave(load_pieces(places, element, count, 0, align, nullptr), count));
         }
     }
-    llvm::Value* out = llvm::PoisonValue::get(widened(type));
-    for (unsigned i = 0; i < count; ++i) {
-        std::int64_t on = static_cast<std::int64_t>(i) * size * (interleaved ? lanes : 1);
-        out = builder_.CreateInsertValue(out, load_lanes(load.getPointerOperand(), element, on, align, mask), i);
+    define(load, load_components(load.getPointerOperand(), *type, align, mask));
+}
+
+// One component of all lanes after the other.
+llvm::Value* Widener::load_components(const llvm::Value* pointer, llvm::FixedVectorType& type, llvm::Align align, Mask mask) {
+    std::int64_t size = bytes_of(type.getElementType(), layout_) * (divergence_.interleaved_base(pointer) ? lanes : 1);
+    llvm::Value* out = llvm::PoisonValue::get(widened(&type));
+    for (unsigned i = 0; i < type.getNumElements(); ++i) {
+        llvm::Value* part =
+            load_lanes(pointer, type.getElementType(), i * size, llvm::commonAlignment(align, std::uint64_t(size)), mask);
+        out = builder_.CreateInsertValue(out, part, i);
     }
-    define(load, out);
+    return out;
 }
 
 void Widener::emit_store(const llvm::StoreInst& store, Mask mask) {
@@ -359,6 +369,9 @@ void Widener::emit_store(const llvm::StoreInst& store, Mask mask) {
     llvm::Value* value = vector(store.getValueOperand());
     bool stream = divergence_.geometry().stream && can_stream(store);
     auto* type = llvm::dyn_cast<llvm::FixedVectorType>(store.getValueOperand()->getType());
+    if (emit_exchanged_store(store, value, mask)) {
+        return;
+    }
     if (!type) {
         return store_lanes(pointer, value, 0, store.getAlign(), mask, stream);
     }
@@ -377,9 +390,15 @@ void Widener::emit_store(const llvm::StoreInst& store, Mask mask) {
             return;
         }
     }
-    for (unsigned i = 0; i < count; ++i) {
-        std::int64_t on = static_cast<std::int64_t>(i) * size * (interleaved ? lanes : 1);
-        store_lanes(pointer, builder_.CreateExtractValue(value, i), on, align, mask);
+    store_components(pointer, value, *type, align, mask);
+}
+
+void Widener::store_components(const llvm::Value* pointer, llvm::Value* value, llvm::FixedVectorType& type, llvm::Align align,
+                               Mask mask) {
+    std::int64_t size = bytes_of(type.getElementType(), layout_) * (divergence_.interleaved_base(pointer) ? lanes : 1);
+    for (unsigned i = 0; i < type.getNumElements(); ++i) {
+        store_lanes(pointer, builder_.CreateExtractValue(value, i), i * size, llvm::commonAlignment(align, std::uint64_t(size)),
+                    mask);
     }
 }
 

@@ -9,14 +9,21 @@
 
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
+#include "vectorize/constant_arguments.hpp"
 #include "vectorize/widener.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
 
-// Loads from the context that every threadgroup receives: its fields and the table of arguments.
+// Loads from the context that every threadgroup receives: its fields, the table of arguments, numbers among them.
 bool loads_context(const llvm::LoadInst& load) {
-    const llvm::Value* base = load.getPointerOperand()->stripInBoundsConstantOffsets();
+    if (load.hasMetadata(constant_argument)) {
+        return true;
+    }
+    const llvm::DataLayout& layout = load.getModule()->getDataLayout();
+    llvm::APInt offset(layout.getIndexTypeSizeInBits(load.getPointerOperandType()), 0);
+    const llvm::Value* base =
+        load.getPointerOperand()->stripAndAccumulateConstantOffsets(layout, offset, /*AllowNonInbounds=*/true);
     if (const auto* table = llvm::dyn_cast<llvm::LoadInst>(base)) {
         const llvm::Value* field = table->getPointerOperand();
         return llvm::isa<llvm::Argument>(field) && load.getType()->isPointerTy();

@@ -181,12 +181,15 @@ llvm::Value* Widener::emit_ballot(const llvm::Value* predicate, unsigned width, 
     return builder_.CreateZExt(quads, vector_of(builder_.getInt64Ty()));
 }
 
-// Lane numbers from 0 to 31 as source; read through memory, which all targets do well.
+// Lane numbers from 0 to 31 as source; read through memory where no registers are permuted.
 llvm::Value* Widener::permute(llvm::Value* value, llvm::Value* source) {
     auto* type = llvm::cast<llvm::FixedVectorType>(value->getType());
     if (auto* constant = llvm::dyn_cast<llvm::ConstantDataVector>(source)) {
         return builder_.CreateShuffleVector(value,
                                             lane_order([&](unsigned lane) { return constant->getElementAsInteger(lane); }));
+    }
+    if (vector_registers_.masks) {
+        return permute_registers(value, source);
     }
     llvm::AllocaInst* array = make_scratch(llvm::ArrayType::get(type->getElementType(), lanes));
     builder_.CreateAlignedStore(value, array, llvm::Align(64));

@@ -184,6 +184,9 @@ private:
                             Mask mask);
     void store_lanes(const llvm::Value* pointer, llvm::Value* value, std::int64_t bytes_on, llvm::Align align, Mask mask,
                      bool stream = false);
+    llvm::Value* load_components(const llvm::Value* pointer, llvm::FixedVectorType& type, llvm::Align align, Mask mask);
+    void store_components(const llvm::Value* pointer, llvm::Value* value, llvm::FixedVectorType& type, llvm::Align align,
+                          Mask mask);
     llvm::Value* load_parts(const llvm::LoadInst& load, Mask mask);
     void emit_prefetch(const llvm::CallInst& call);
     void prefetch_stream(const llvm::Value* pointer);
@@ -207,6 +210,27 @@ private:
     void cut_into_blocks(Rows& rows, const std::vector<llvm::Value*>& loads);
     llvm::Value* pick_from_rows(const Rows& rows, unsigned index);
     llvm::Value* pick(const std::vector<llvm::Value*>& blocks, const std::vector<unsigned>& places);
+
+    // widen_exchanges.cpp
+    struct Exchange {
+        llvm::Value* start = nullptr;     // where the block begins
+        llvm::Value* flipped = nullptr;   // bits of the lanes' numbers
+        llvm::Value* condition = nullptr; // under which it is a block; null: always
+        bool no_wrap = false;             // no number of the block exceeds its type
+    };
+    std::optional<Exchange> exchange_of(const llvm::Value* value, std::int64_t step, const llvm::BasicBlock* block);
+    std::optional<Exchange> exchange_of_address(const llvm::GetElementPtrInst& address, std::int64_t step);
+    std::optional<Exchange> exchange_at(const llvm::Value* pointer, llvm::Type* element, unsigned count,
+                                        const llvm::BasicBlock* block);
+    Mask mask_of_block(Mask mask, const Exchange& exchange, unsigned count);
+    template <class InBlock, class OneByOne>
+    llvm::Value* choose_exchange(const Exchange& exchange, InBlock in_block, OneByOne one_by_one);
+    bool emit_exchanged_load(const llvm::LoadInst& load, Mask mask);
+    bool emit_exchanged_store(const llvm::StoreInst& store, llvm::Value* value, Mask mask);
+    llvm::Value* load_block(const Exchange& exchange, llvm::Type* element, unsigned count, llvm::Align align, Mask mask);
+    void store_block(const Exchange& exchange, llvm::Value* value, unsigned count, llvm::Align align, Mask mask);
+    llvm::Value* exchange_lanes(llvm::Value* value, llvm::Value* flipped);
+    llvm::Value* permute_registers(llvm::Value* value, llvm::Value* source);
 
     // widen_windows.cpp
     llvm::Value* load_window(llvm::Value* address, llvm::Type* element, unsigned count, llvm::Align align);

@@ -1,0 +1,19 @@
+// Numbers that a launch gives to all of its threads, `constant uint& n`.
+#pragma once
+
+#include <span>
+
+#include "llvm/IR/Function.h"
+
+#include "compiler/compiler.hpp"
+
+namespace metalki::compiler::vectorize {
+
+// Marks loads of these numbers: they are the same for the whole launch.
+inline constexpr const char* constant_argument = "metalki.constant_argument";
+
+// Reads them first of all: what a kernel writes may otherwise seem to change them. Every launch binds as much as their type
+// needs, so they are there even if no thread asks for them.
+void read_constant_arguments_first(llvm::Function& kernel, std::span<const Argument> arguments);
+
+} // namespace metalki::compiler::vectorize
