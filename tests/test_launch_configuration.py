@@ -131,12 +131,41 @@ def test_work_that_is_done_once_for_a_group_makes_groups_large() -> None:
 @pytest.mark.skipif(mk.device().kind != "cpu", reason="caches and pages of processors")
 def test_rows_of_one_group_lie_far_apart() -> None:
     kernel = mk.Kernel(SHARING)
-    for shape in ((256, 256, 256), (255, 257, 129)):
+    for shape in ((256, 256, 256), (255, 257, 256)):
         _, (x, y, z) = KI.launch_configuration(kernel, shape)
-        assert x < 128
+        assert x <= 128
         assert y == 1 < z
-    assert KI.launch_configuration(kernel, (512, 8192))[1][1] == 1  # on one page: each row by itself
     assert KI.launch_configuration(kernel, (4096, 4096))[1][1] > 1
+
+
+TRANSPOSED = (
+    HEAD
+    + """kernel void transposed(device float* o, device const float* a, threadgroup float* t,
+        uint2 p [[thread_position_in_grid]], uint2 n [[threads_per_grid]], uint l [[thread_index_in_threadgroup]]) {
+    t[l] = a[p.y * n.x + p.x];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    o[p.x * n.y + p.y] = t[l];
+}"""
+)
+
+
+@pytest.mark.skipif(not VECTORS, reason="an estimate of what the CPU's code costs")
+@pytest.mark.parametrize("shape", [(512, 512), (1000, 1000), (2048, 2048), (4096, 4096), (16, 65536), (640, 480)])
+def test_groups_are_long_where_neighbours_in_memory_lie(shape: tuple[int, int]) -> None:
+    """What is written by columns fills whole lines of the cache, at addresses that the cache can hold together."""
+    x, y = KI.launch_configuration(mk.Kernel(TRANSPOSED), shape)[1]
+    assert y >= 16
+    assert x <= 32
+    if shape[1] % 1024 == 0:
+        assert x <= 8
+    assert KI.launch_configuration(mk.Kernel(SHARING), shape)[1][0] > 8
+
+
+@pytest.mark.skipif(not VECTORS, reason="an estimate of what the CPU's code costs")
+def test_little_work_is_in_few_groups() -> None:
+    for source in (SHARING, HALVES, SUMS):
+        groups, _ = KI.launch_configuration(mk.Kernel(source), (33, 57))
+        assert math.prod(groups) <= 8
 
 
 @pytest.mark.skipif(not VECTORS, reason="how the CPU places threadgroup memory")

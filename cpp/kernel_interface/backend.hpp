@@ -103,11 +103,13 @@ struct ArgumentCheck {
 
 // What a work-group of a kernel costs, in one unit of time: of use only as a ratio.
 struct GroupWork {
-    double of_group = 0;     // however many threads it has; 0: not known
-    double of_simdgroup = 0; // more for each SIMD-group
-    double growth = 0;       // of that, as a part of it, with each doubling of 256 threads
-    bool halves = false;     // its threads wait for each other again and again, the more often the more they are
-    bool loops = false;      // as often as its arguments say: the time of a launch does not follow
+    double of_group = 0;        // however many threads it has; 0: not known
+    double of_simdgroup = 0;    // more for each SIMD-group
+    double growth = 0;          // of that, as a part of it, with each doubling of 256 threads
+    double row_accesses = 0;    // of a SIMD-group to device memory, where threads along x have neighbours in memory
+    double column_accesses = 0; // the same where threads along y have
+    bool halves = false;        // its threads wait for each other again and again, the more often the more they are
+    bool loops = false;         // as often as its arguments say: the time of a launch does not follow
     friend bool operator==(const GroupWork&, const GroupWork&) = default;
 };
 

@@ -274,6 +274,8 @@ std::string write_kernel(const CompiledKernel& kernel) {
     out.write(kernel.group_work.of_group);
     out.write(kernel.group_work.of_simdgroup);
     out.write(kernel.group_work.growth);
+    out.write(kernel.group_work.row_accesses);
+    out.write(kernel.group_work.column_accesses);
     out.write(kernel.group_work.halves);
     out.write(kernel.group_work.loops);
     out.write(kernel.object);
@@ -295,6 +297,8 @@ std::optional<CompiledKernel> read_kernel(std::string_view record) {
         kernel.group_work.of_group = in.read<float>();
         kernel.group_work.of_simdgroup = in.read<float>();
         kernel.group_work.growth = in.read<float>();
+        kernel.group_work.row_accesses = in.read<float>();
+        kernel.group_work.column_accesses = in.read<float>();
         kernel.group_work.halves = in.read<bool>();
         kernel.group_work.loops = in.read<bool>();
         kernel.object = in.read_string();

@@ -27,12 +27,13 @@ constexpr double device_access = 2, near_access = 1, uniform_access = 0.3, scatt
 constexpr double device_atomic = 200, near_atomic = 32, uniform_atomic = 15;
 constexpr double barrier_of_simdgroup = 0.4;
 // Of a group.
-constexpr double start = 25, start_with_barriers = 10, once_in_group = 0.3, barrier_of_group = 2;
+constexpr double start = 5, start_with_barriers = 10, once_in_group = 0.3, barrier_of_group = 2;
 // What a single SIMD-group does alone overlaps with nothing, and its branch is taken unexpectedly.
 constexpr double alone = 2, branch_taken_alone = 2;
 
-// The more threads of a group write to memory one after the other, the longer nobody asks for what the next group reads.
-constexpr double growth = 1.4, most_growth = 0.13, least_growth = 0.05;
+// The more threads of a group write to memory one after the other, the longer nobody asks for what the next group reads; the
+// less they do besides, the more it tells. Without barriers each SIMD-group reads, computes and writes by itself.
+constexpr double growth = 12.6, most_growth = 0.13, least_growth = 0.03, growth_without_writing = 0.02;
 
 constexpr double unknown_trips = 8;
 
@@ -84,7 +85,7 @@ class Estimate {
 public:
     Estimate(llvm::Function& kernel, const std::vector<unsigned>& threadgroup_slots)
         : kernel_(kernel), slots_(threadgroup_slots.begin(), threadgroup_slots.end()), dominators_(kernel), loops_(dominators_),
-          divergence_(kernel, loops_, Geometry()) {}
+          divergence_(kernel, loops_, Geometry()), along_y_(kernel, loops_, {LaneLayout::columns, 1}) {}
 
     GroupWork run() {
         const bool has_barriers = !calls_of(kernel_, runtime::barrier).empty();
@@ -108,9 +109,13 @@ public:
             }
         }
         of_group += branch_taken_alone * static_cast<double>(led_alone_.size());
-        result_.growth = static_cast<float>(result_.halves ? most_growth
-                                            : streams_     ? std::min(most_growth, growth / of_simdgroup)
-                                                           : least_growth);
+        if (result_.halves) {
+            result_.growth = most_growth;
+        } else if (has_barriers && streams_) {
+            result_.growth = static_cast<float>(std::clamp(growth / of_simdgroup / of_simdgroup, least_growth, most_growth));
+        } else if (has_barriers) {
+            result_.growth = growth_without_writing;
+        }
         result_.of_group = static_cast<float>(of_group);
         result_.of_simdgroup = static_cast<float>(of_simdgroup);
         return result_;
@@ -243,9 +248,9 @@ private:
         double work = 0;
         for (const llvm::Instruction& instruction : block) {
             if (const auto* load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) {
-                work += access(*load->getPointerOperand());
+                work += access(*load->getPointerOperand(), times);
             } else if (const auto* store = llvm::dyn_cast<llvm::StoreInst>(&instruction)) {
-                work += access(*store->getPointerOperand());
+                work += access(*store->getPointerOperand(), times);
                 streams_ |= !times.shared_out && !divergence_.shape_of(store->getPointerOperand()).is_uniform() &&
                             !is_near(*store->getPointerOperand());
             } else if (llvm::isa<llvm::AtomicRMWInst, llvm::AtomicCmpXchgInst>(instruction)) {
@@ -271,12 +276,23 @@ private:
                loops_.getLoopFor(instruction.getParent()) == nullptr;
     }
 
-    double access(const llvm::Value& address) const {
-        const Shape shape = divergence_.shape_of(&address);
-        if (shape.is_uniform()) {
+    double access(const llvm::Value& address, const Times& times) {
+        const Shape shape = divergence_.shape_of(&address), along_y = along_y_.shape_of(&address);
+        if (shape.is_uniform() && along_y.is_uniform()) {
             return uniform_access;
         }
-        return !shape.is_compact() ? scattered_access : is_near(address) ? near_access : device_access;
+        const bool goes_far = !times.shared_out && !is_near(address), is_linear = along_y.is_compact() && !along_y.is_uniform();
+        if (goes_far && shape.is_compact() && !shape.is_uniform() && !is_linear) {
+            result_.row_accesses += static_cast<float>(times.count);
+        }
+        if (goes_far && !shape.is_compact() && is_linear) {
+            result_.column_accesses += static_cast<float>(times.count);
+            return device_access;
+        }
+        return shape.is_uniform()    ? uniform_access
+               : !shape.is_compact() ? scattered_access
+               : is_near(address)    ? near_access
+                                     : device_access;
     }
 
     double work_of(const llvm::Instruction& instruction) const {
@@ -317,7 +333,8 @@ private:
     std::set<unsigned> slots_;
     llvm::DominatorTree dominators_;
     llvm::LoopInfo loops_;
-    Divergence divergence_;
+    Divergence divergence_; // lanes lie along x
+    Divergence along_y_;
     std::set<const llvm::BasicBlock*> led_alone_;
     GroupWork result_;
     bool streams_ = false;

@@ -44,11 +44,13 @@ METALKI_API NS::UInteger preferredThreads(const ComputePipelineState* pipeline);
 
 // What a threadgroup of the pipeline costs, for those who choose its size: in the same unit, of use only as a ratio.
 struct GroupWork {
-    float ofGroup;     // however many threads it has; 0: not known
-    float ofSimdgroup; // more for each SIMD-group
-    float growth;      // of that, as a part of it, with each doubling of 256 threads
-    bool halves;       // its threads wait for each other again and again, the more often the more they are
-    bool loops;        // as often as its arguments say: the time of a dispatch does not follow
+    float ofGroup;        // however many threads it has; 0: not known
+    float ofSimdgroup;    // more for each SIMD-group
+    float growth;         // of that, as a part of it, with each doubling of 256 threads
+    float rowAccesses;    // of a SIMD-group to device memory, where threads along x have neighbours in memory
+    float columnAccesses; // the same where threads along y have
+    bool halves;          // its threads wait for each other again and again, the more often the more they are
+    bool loops;           // as often as its arguments say: the time of a dispatch does not follow
 };
 METALKI_API GroupWork groupWork(const ComputePipelineState* pipeline);
 
