@@ -13,23 +13,27 @@ namespace {
 
 // An access of a SIMD-group that covers several rows takes one vector for each, or goes lane by lane; in a group whose rows are
 // no power of two the lanes look their places up as well.
-constexpr double of_narrow_row = 0.9, lane_by_lane = 8, by_table = 13;
+constexpr double of_narrow_row = 0.9, lane_by_lane = 8, by_table = 10;
 // The store or load that only threads along y have neighbours for.
-constexpr double scattered = 13, scattered_beyond_caches = 40;
+constexpr double scattered = 14, scattered_beyond_caches = 40;
 // A row that does not go on where the last one ended: the processor's look-ahead begins anew, and it follows one way through
 // each page.
 constexpr double of_new_row = 0.6, of_row_on_same_page = 1, of_row_on_same_page_beyond_caches = 6;
 constexpr std::uint64_t page = 1024; // elements
+constexpr double most_new_rows = 4;  // of a SIMD-group: its others are close by
 // What memory lets a single look-ahead wait; several on pages of their own wait together. More than it can keep are lost.
-constexpr double of_waiting = 8, most_ways_ahead = 4, of_lost_way = 0.1, ways_kept = 8;
+constexpr double of_waiting = 8, most_ways_ahead = 6, of_lost_way = 0.1, ways_kept = 8;
+constexpr double in_caches = 0.1; // of that, where the farther caches answer
 // One more row where all rows fall on the same places of the nearest cache.
 constexpr double of_row_in_place = 1;
 constexpr double places_for_rows = 3;
 // A SIMD-group whose lines of the cache are lost before its neighbours have used the rest of them.
 constexpr double lost_row = 20, lost_column = 80, lost_to_memory = 15;
+// A SIMD-group of narrow slices touches more lines, the more of each slice is left to other groups.
+constexpr double of_lines_left_out = 3;
 // The same at each end of a column in a group, where the neighbours beyond belong to a group that runs later, unless the
 // grid's rows are short enough for that to be soon.
-constexpr double later_column = 35;
+constexpr double later_column = 35, end_of_column = 140;
 constexpr std::uint64_t soon = 320;
 // Of the time of a SIMD-group: lanes that are off have to be masked.
 constexpr double masks = 0.27;
@@ -107,15 +111,10 @@ double GroupCost::of_row_access(const Sizes& part, double simdgroups) const {
                    ? std::min(lane_by_lane, of_narrow_row * (static_cast<double>(width_) / static_cast<double>(length) - 1))
                    : by_table;
     }
-    cost += beyond_caches_ * of_waiting_in(part);
-    if (length < line) {
-        const double in_slice = pressure(part[1], grid_[0], near_way);
-        const double in_place = in_slice * std::max(1.0, pressure(part[2], grid_[0] * grid_[1], near_way));
-        return cost + lost_row * collisions(std::max(in_place, pressure(rows, line, near_way))) +
-               lost_to_memory * collisions(pressure(part[1], grid_[0], far_way));
-    }
-    if (length != grid_[0])
-        cost += of_new_row_of(part) * static_cast<double>(rows) / simdgroups;
+    cost += (beyond_caches_ + in_caches * beyond_near_cache_) * of_waiting_in(part);
+    if (length < line)
+        return cost + of_narrow_rows(part, simdgroups);
+    cost += of_new_row_of(part) * static_cast<double>(new_rows(part)) / simdgroups;
     double in_place = 0;
     if (4 * grid_[0] % near_way == 0)
         in_place += std::max(0.0, static_cast<double>(part[1]) - places_for_rows) * static_cast<double>(part[2]);
@@ -124,10 +123,33 @@ double GroupCost::of_row_access(const Sizes& part, double simdgroups) const {
     return cost + of_row_in_place * beyond_near_cache_ * in_place / simdgroups;
 }
 
+// Each takes a part of a line of the cache.
+double GroupCost::of_narrow_rows(const Sizes& part, double simdgroups) const {
+    const std::uint64_t rows = part[1] * part[2], apart = std::min(grid_[0], line);
+    const double in_slice = pressure(divide_up(part[1] * apart, line), grid_[0], near_way);
+    const double in_place = in_slice * std::max(1.0, pressure(part[2], grid_[0] * grid_[1], near_way));
+    const double in_all = 2 * pressure(divide_up(rows * apart, line), line, near_way); // and what is written
+    const double used = static_cast<double>(part[0] * part[1]) / static_cast<double>(grid_[0] * grid_[1]);
+    const double left_out = grid_[0] * grid_[1] <= 4 * line ? of_lines_left_out * (1 - used) : 0;
+    return left_out + lost_row * collisions(std::max(in_place, in_all)) +
+           lost_to_memory * collisions(pressure(part[1], grid_[0], far_way)) +
+           of_new_row * beyond_near_cache_ * std::min(static_cast<double>(new_rows(part)) / simdgroups, most_new_rows);
+}
+
+// Those that do not go on where another ends.
+std::uint64_t GroupCost::new_rows(const Sizes& part) const {
+    if (part[0] != grid_[0])
+        return part[1] * part[2];
+    return part[1] != grid_[1] && part[2] > 1 ? part[2] : 0;
+}
+
 double GroupCost::of_waiting_in(const Sizes& part) const {
-    const auto rows = static_cast<double>(part[1] * part[2]);
-    const double pages = static_cast<double>(part[2]) * std::max(1.0, static_cast<double>(part[1] * grid_[0]) / page);
-    return of_waiting / std::min({pages, rows, most_ways_ahead}) + of_lost_way * std::max(0.0, rows - ways_kept);
+    const auto slice = static_cast<double>(grid_[0] * grid_[1]);
+    const double pages = slice < page
+                             ? std::max(1.0, static_cast<double>(part[2]) * slice / page)
+                             : static_cast<double>(part[2]) * std::max(1.0, static_cast<double>(part[1] * grid_[0]) / page);
+    const double ahead = std::min(pages, static_cast<double>(std::max<std::uint64_t>(1, new_rows(part))));
+    return of_waiting / std::min(ahead, most_ways_ahead) + of_lost_way * std::max(0.0, ahead - ways_kept);
 }
 
 double GroupCost::of_new_row_of(const Sizes& part) const {
@@ -137,9 +159,9 @@ double GroupCost::of_new_row_of(const Sizes& part) const {
 }
 
 double GroupCost::of_column_access(const Sizes& part) const {
-    if (part[0] == 1 && part[1] > line)
-        return 0; // lanes lie along y
     const bool whole_lines = part[1] == grid_[1] || (part[1] % line == 0 && grid_[1] % line == 0);
+    if (part[0] == 1 && part[1] > line) // lanes lie along y
+        return whole_lines ? 0 : end_of_column / static_cast<double>(part[1]);
     const double ends = static_cast<double>(!whole_lines) + static_cast<double>(part[1] < line);
     const double later = grid_[0] > soon ? later_column : later_column / 4;
     return scattered + scattered_beyond_caches * beyond_caches_ +

@@ -34,6 +34,7 @@ constexpr double alone = 2, branch_taken_alone = 2;
 // The more threads of a group write to memory one after the other, the longer nobody asks for what the next group reads; the
 // less they do besides, the more it tells. Without barriers each SIMD-group reads, computes and writes by itself.
 constexpr double growth = 12.6, most_growth = 0.13, least_growth = 0.03, growth_without_writing = 0.02;
+constexpr double growth_of_halves = 0.17;
 
 constexpr double unknown_trips = 8;
 
@@ -110,7 +111,7 @@ public:
         }
         of_group += branch_taken_alone * static_cast<double>(led_alone_.size());
         if (result_.halves) {
-            result_.growth = most_growth;
+            result_.growth = growth_of_halves;
         } else if (has_barriers && streams_) {
             result_.growth = static_cast<float>(std::clamp(growth / of_simdgroup / of_simdgroup, least_growth, most_growth));
         } else if (has_barriers) {
