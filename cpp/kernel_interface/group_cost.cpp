@@ -13,7 +13,7 @@ namespace {
 
 // An access of a SIMD-group that covers several rows takes one vector for each, or goes lane by lane; in a group whose rows are
 // no power of two the lanes look their places up as well.
-constexpr double of_narrow_row = 0.9, lane_by_lane = 8, by_table = 10;
+constexpr double of_narrow_row = 0.9, lane_by_lane = 8, by_table = 12;
 // The store or load that only threads along y have neighbours for.
 constexpr double scattered = 14, scattered_beyond_caches = 40;
 // A row that does not go on where the last one ended: the processor's look-ahead begins anew, and it follows one way through

@@ -24,7 +24,7 @@ namespace {
 constexpr double operation = 0.4, uniform_operation = 0.1, division = 8, function_call = 6;
 constexpr double reduction = 1.2, matrix_product = 30;
 constexpr double device_access = 2, near_access = 1, uniform_access = 0.3, scattered_access = 16;
-constexpr double device_atomic = 200, near_atomic = 32, uniform_atomic = 15;
+constexpr double device_atomic = 200, near_atomic = 32, uniform_atomic = 40;
 constexpr double barrier_of_simdgroup = 0.4;
 // Of a group.
 constexpr double start = 5, start_with_barriers = 10, once_in_group = 0.3, barrier_of_group = 2;
