@@ -56,6 +56,13 @@ def test_little_work_is_not_cut_up() -> None:
             assert KI.launch_configuration(mk.Kernel(source), shape)[1] == shape
 
 
+@pytest.mark.parametrize(("shape", "cap"), [((3, 3, 5), 40), ((3, 3, 3), 20), ((3, 3, 50), 35), ((5, 5, 5), 63)])
+def test_a_cap_leaves_groups_of_several_threads(shape: tuple[int, ...], cap: int) -> None:
+    """Where powers of two in each axis stay far below it, too."""
+    for source in (PLAIN, SHARING):
+        assert math.prod(KI.launch_configuration(mk.Kernel(source), shape, cap)[1]) >= 8
+
+
 @pytest.mark.parametrize("shape", [(3, 4099), (33, 4001), (127, 63, 31), (20, 20, 20)])
 def test_rows_of_odd_length_are_not_joined(shape: tuple[int, ...]) -> None:
     for source in (PLAIN, SHARING):

@@ -7,6 +7,7 @@
 #include <bit>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "kernel_interface/backend.hpp"
 #include "kernel_interface/group_cost.hpp"
@@ -81,18 +82,10 @@ private:
     std::size_t count_ = 0;
 };
 
-Sizes choose(const Request& request) {
-    if (product(request.work) <= std::min(request.width, request.limit))
-        return request.work;
-    const std::uint64_t most = wanted_threads(request);
-    const bool fits = most >= product(request.work); // in one group, whose size may be odd then
-    if (fits && product(request.work) < 4 * request.width)
-        return request.work;
-    // What shares memory may halve its group again and again, or take its rows for powers of two.
-    const bool whole = fits || !request.shares_memory;
-    const std::uint64_t fewest = std::min({most, product(request.work), 2 * request.width});
+// Of the groups with more than half of `fewest` threads; nothing where there are none.
+std::optional<Sizes> cheapest(const Request& request, std::uint64_t most, std::uint64_t fewest, bool whole) {
     const GroupCost cost(request.work, request.width, request.group_work);
-    Sizes best{1, 1, 1};
+    std::optional<Sizes> best;
     double lowest = std::numeric_limits<double>::max();
     for (const std::uint64_t x : Lengths(request.work[0], most, whole))
         for (const std::uint64_t y : Lengths(request.work[1], most / x, whole))
@@ -106,6 +99,20 @@ Sizes choose(const Request& request) {
                 }
             }
     return best;
+}
+
+Sizes choose(const Request& request) {
+    if (product(request.work) <= std::min(request.width, request.limit))
+        return request.work;
+    const std::uint64_t most = wanted_threads(request);
+    const bool fits = most >= product(request.work); // in one group, whose size may be odd then
+    if (fits && product(request.work) < 4 * request.width)
+        return request.work;
+    // What shares memory may halve its group again and again, or take its rows for powers of two.
+    const bool whole = fits || !request.shares_memory;
+    for (std::uint64_t fewest = std::min({most, product(request.work), 2 * request.width});; fewest /= 2)
+        if (const auto found = cheapest(request, most, fewest, whole))
+            return *found;
 }
 
 // Programs launch over few ndranges again and again.
