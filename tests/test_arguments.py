@@ -387,3 +387,27 @@ def test_a_foreign_gpu_array_is_asked_for_its_memory_once() -> None:
         mk.ArgumentError, match="test: a _KeepsItsMemory does not hand its memory over: it needs gradients"
     ):
         _cuda.adopt(_KeepsItsMemory(), mk.device(), "test")
+
+
+_LONE = "a\udc80"  # what Python makes of file names that are not UTF-8
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mk.compile("// " + _LONE),
+        lambda: mk.compile("", options={"macros": {"A": _LONE}}),
+        lambda: mk.compile("", options={"headers": {"a.h": _LONE}}),
+        lambda: mk.compile("", options={"headers": {_LONE: ""}}),
+        lambda: mk.compile("", options={"include_dirs": [_LONE]}),
+        lambda: mk.compile("", options={"language_version": _LONE}),
+        lambda: mk.Kernel("kernel void k() {}", _LONE),
+        lambda: mk.compile("kernel void k() {}")[_LONE],
+        lambda: mk.Kernel("kernel void k() {}", function_constants={_LONE: 1}),
+        lambda: mk.Queue(label=_LONE),
+        lambda: mk.set_device(_LONE),
+    ],
+)
+def test_text_that_is_not_unicode(call: Any) -> None:
+    with pytest.raises(mk.ArgumentError, match="Unicode"):
+        call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
 
 import pytest
@@ -32,6 +33,22 @@ REFUSED = {
     "long double": HEAD + "kernel void k(device int* o) { long double x = 1; o[0] = (int)x; }",
 }
 
+# Operators by the hundred thousand, some in a line of a megabyte: the compiler goes down its stack for each.
+for _name, _body in {
+    "sum": "o[0] = x" + "+x" * 500_000 + ";",
+    "assignments": "x=" * 300_000 + "3;",
+    "conditions": "o[0] = " + "x==3?4:" * 100_000 + "5;",
+    "signs": "o[0] = " + "- " * 500_000 + "x;",
+    "casts": "o[0] = " + "(int)" * 200_000 + "x;",
+    "commas": "o[0] = (x" + ",x" * 500_000 + ");",
+    "else if": "if (x==1) x=2;" + "else if (x==3) x=4;" * 50_000,
+    "if": "if (x) " * 100_000 + "x=4;",
+    "cases": "switch(x){" + "".join(f"case {i}:" for i in range(100_000)) + "x=4;}",
+    "components": "float4 v = x; o[0] = v" + ".xyzw" * 100_000 + ".x;",
+    "sizes": "int a" + "[1]" * 100_000 + ";",
+}.items():
+    REFUSED[f"100000 levels: {_name}"] = HEAD + "kernel void k(device int* o) { int x = o[1]; " + _body + " o[1] = x; }"
+
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_with_a_message(name: str) -> None:
@@ -53,6 +70,17 @@ ODD_BUT_RIGHT = {
 LONG = "".join(f"x = x * {i % 7 + 1}u + (x >> {i % 5 + 1});\n" for i in range(8000))
 # One of the code generator's passes took minutes for it.
 ODD_BUT_RIGHT["8000 statements in a row"] = f"kernel void k(device uint* o) {{ uint x = o[1];\n{LONG} o[0] = x; }}"
+for _name, _body in {
+    "sum of 3000 vectors": "float4 v = x; v = v" + "+v" * 3000 + "; o[0] = v.x;",
+    "3000 casts": "o[0] = " + "(int)" * 3000 + "x;",
+    "3000 signs": "o[0] = " + "!" * 3000 + "x;",
+    "3000 assignments": "x=" * 3000 + "3; o[0] = x;",
+    "1000 cases of if": "if (x==1) x=2;" + "else if (x==3) x=4;" * 1000 + " o[0]=x;",
+    "a table of 100000 numbers": "const int t[] = {" + "1+1," * 100_000 + "}; o[0] = t[x & 7];",
+    "20000 statements": "x += 1;" * 20_000 + "o[0] = x;",
+    "a line of a megabyte": " " * 1_000_000 + "o[0] = x;",
+}.items():
+    ODD_BUT_RIGHT[_name] = HEAD + "kernel void k(device int* o) { int x = o[1]; " + _body + " }"
 
 
 @pytest.mark.parametrize("name", ODD_BUT_RIGHT)
@@ -60,6 +88,19 @@ def test_odd_sources_compile(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mk.CompileWarning)
         assert mk.Kernel(ODD_BUT_RIGHT[name]).name == "k"
+
+
+def test_threads_with_small_stacks_compile() -> None:
+    before, found = threading.stack_size(), []
+    threading.stack_size(128 * 1024)
+    try:
+        source = HEAD + "kernel void k(device float* o) { float x = o[1]; o[0] = sin(x)" + "+x" * 500 + "; }"
+        thread = threading.Thread(target=lambda: found.append(mk.Kernel(source).name))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert found == ["k"]
 
 
 def test_the_compiler_works_after_all_that() -> None:

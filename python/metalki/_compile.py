@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _device
+from ._text import unicode_text
 from .errors import ArgumentError, CompileError, CompileWarning, Diagnostic, _diagnostics
 
 if TYPE_CHECKING:
@@ -92,11 +93,7 @@ def source_text(source: Any) -> str:
         raise ArgumentError(
             f"compile: MSL source as a str or a pathlib.Path is expected, {type(source).__name__} was given"
         )
-    try:
-        source.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ArgumentError(f"compile: the source is not valid Unicode: {error}") from None
-    return source
+    return unicode_text("compile: the source", source)
 
 
 def compile_for(device: _core.Device, source: Any, options: Mapping[str, Any] | None) -> Library:
@@ -105,7 +102,7 @@ def compile_for(device: _core.Device, source: Any, options: Mapping[str, Any] | 
     checked = _checked(options)
     path = os.fsdecode(source) if isinstance(source, os.PathLike) else None
     if path is not None:
-        checked["include_dirs"].insert(0, os.path.dirname(path) or ".")
+        checked["include_dirs"].insert(0, unicode_text("compile: the file's folder", os.path.dirname(path) or "."))
     try:
         library = Library(_core.compile(device, text, **checked))
     except CompileError as error:

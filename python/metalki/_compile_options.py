@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ._text import unicode_text
 from .errors import ArgumentError
 
 _OPTIONS = ("macros", "math_mode", "language_version", "include_dirs", "headers")
@@ -31,8 +32,8 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "macros": [(_macro_name(k), _macro(k, v)) for k, v in _mapping(given.get("macros"), "macros").items()],
         "math_mode": mode,
-        "language_version": version,
-        "include_dirs": [os.fsdecode(folder) for folder in folders],
+        "language_version": unicode_text("compile: language_version", version),
+        "include_dirs": [unicode_text("compile: a folder of include_dirs", os.fsdecode(folder)) for folder in folders],
         "headers": [(_name(k, "headers"), _text(k, v)) for k, v in _mapping(given.get("headers"), "headers").items()],
     }
 
@@ -48,7 +49,7 @@ def _mapping(value: Any, what: str) -> Mapping[Any, Any]:
 def _name(name: Any, what: str) -> str:
     if not isinstance(name, str) or not name:
         raise ArgumentError(f"compile: {what} has names as keys, {name!r} was given")
-    return name
+    return unicode_text(f"compile: a name of {what}", name)
 
 
 def _macro_name(name: Any) -> str:
@@ -61,7 +62,7 @@ def _macro_name(name: Any) -> str:
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ArgumentError(f"compile: header {name!r} is a str, {type(value).__name__} was given")
-    return value
+    return unicode_text(f"compile: header {name!r}", value)
 
 
 def _macro(name: Any, value: Any) -> str:
@@ -70,7 +71,7 @@ def _macro(name: Any, value: Any) -> str:
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, (int, float, str)) and "\n" not in str(value):
-        return str(value)
+        return unicode_text(f"compile: macro {name!r}", str(value))
     if isinstance(value, str):
         raise ArgumentError(f"compile: macro {name!r} is one line of text, {value!r} was given")
     raise ArgumentError(f"compile: macro {name!r} is a str or a number, {type(value).__name__} was given")

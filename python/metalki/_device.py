@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _core
 from ._core import Device
+from ._text import unicode_text
 from .errors import ArgumentError
 
 __all__ = ["Device", "device", "device_synchronize", "devices", "set_device", "use_device"]
@@ -33,7 +34,7 @@ def find_device(wanted: Any) -> Device:
     if isinstance(wanted, Device):
         return wanted
     if isinstance(wanted, str):
-        return _core.find_device(wanted)
+        return _core.find_device(unicode_text("device: the name", wanted))
     try:
         index = operator.index(wanted)
     except TypeError:

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _compile, _core, _device
 from ._core import Kernel
+from ._text import unicode_text
 from .errors import ArgumentError
 
 __all__ = ["Kernel"]
@@ -38,7 +39,8 @@ def kernel_from_library(
         raise ArgumentError(f"kernel_function: a kernel's name is a str, {name!r} was given")
     if name == "":
         raise ArgumentError("kernel_function: the kernel's name is empty")
-    kernel = _core.make_kernel(library, name or "", _constants(function_constants))
+    name = unicode_text("kernel_function: the kernel's name", name or "")
+    kernel = _core.make_kernel(library, name, _constants(function_constants))
     with _kernels_lock:
         if len(_kernels) >= _MOST_KERNELS:
             _kernels.pop(next(iter(_kernels)))
@@ -73,7 +75,9 @@ def _constants(values: Mapping[int | str, Any] | None) -> list[tuple[int | str, 
         raise ArgumentError(f"function_constants: a dict is expected, {type(values).__name__} was given")
     result: list[tuple[int | str, list[Any]]] = []
     for key, value in values.items():
-        if not isinstance(key, str):
+        if isinstance(key, str):
+            unicode_text("function_constants: a name", key)
+        else:
             try:
                 key = key.__index__()
             except AttributeError:

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from . import _core, _device
 from ._core import Event, synchronize
+from ._text import unicode_text
 from .errors import ArgumentError
 
 __all__ = ["Event", "Queue", "global_queue", "on_complete", "synchronize", "synchronize_async"]
@@ -35,7 +36,8 @@ class Queue(_core.Queue):
     ) -> None:
         if label is not None and not isinstance(label, str):
             raise ArgumentError(f"Queue: label is a str, {label!r} was given")
-        super().__init__(_device.device() if device is None else _device.find_device(device), label or "")
+        label = unicode_text("Queue: the label", label or "")
+        super().__init__(_device.device() if device is None else _device.find_device(device), label)
         self.priority = priority
         self.time_limit = time_limit
 

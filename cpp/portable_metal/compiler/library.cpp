@@ -29,6 +29,7 @@
 #include "codegen/synchronization_sites.hpp"
 #include "codegen/thread_context.hpp"
 #include "codegen/threadgroup_memory.hpp"
+#include "deep_stack.hpp"
 #include "frontend/entry_points.hpp"
 #include "frontend/parse.hpp"
 #include "kernel_source.hpp"
@@ -76,6 +77,7 @@ public:
                                             const GpuRequest& request) const;
 
 private:
+    std::string disassemble_kernel(std::size_t kernel, std::span<const ConstantValue> constants, std::string_view form) const;
     std::shared_ptr<TranslationUnit> parse_again() const;
     std::vector<std::string> roots_of(std::size_t kernel, bool by_thread, bool by_group) const;
     std::vector<ConstantUse> find_constant_uses(std::size_t kernel) const;
@@ -191,7 +193,7 @@ std::vector<FunctionConstant> ParsedLibrary::used_constants(std::string_view fun
         uses = read_constant_uses(*record, parsed_.constants.size());
     }
     if (!uses) {
-        uses = find_constant_uses(kernel);
+        uses = on_deep_stack([&] { return find_constant_uses(kernel); });
         cache.store(key, write_constant_uses(*uses));
     }
     std::vector<FunctionConstant> out;
@@ -349,7 +351,7 @@ CompiledKernel ParsedLibrary::compiled(std::size_t kernel, std::span<const Const
             return std::move(*known);
         }
     }
-    CompiledKernel made = compile_kernel(kernel, constants, vectors);
+    CompiledKernel made = on_deep_stack([&] { return compile_kernel(kernel, constants, vectors); });
     cache.store(key, write_kernel(made));
     return made;
 }
@@ -411,7 +413,7 @@ std::shared_ptr<const GpuCode> ParsedLibrary::gpu_code(std::string_view function
         }
     }
     const Compiling compiling;
-    auto made = std::make_shared<const GpuCode>(compile_for_gpu(kernel, constants, request));
+    auto made = std::make_shared<const GpuCode>(on_deep_stack([&] { return compile_for_gpu(kernel, constants, request); }));
     cache.store(key, write_gpu_code(*made));
     return made;
 }
@@ -425,8 +427,12 @@ std::string ParsedLibrary::disassemble(std::string_view function, std::span<cons
         throw SpecializationError("cannot disassemble to '" + std::string(form) + "': there are \"llvm\", \"asm\" and \"ptx\"");
     }
     const Compiling compiling;
+    return on_deep_stack([&] { return disassemble_kernel(index_of(function), constants, form); });
+}
+
+std::string ParsedLibrary::disassemble_kernel(std::size_t kernel, std::span<const ConstantValue> constants,
+                                              std::string_view form) const {
     auto machine = make_target_machine();
-    std::size_t kernel = index_of(function);
     std::string why_scalar;
     if (wants_vectors()) {
         Specialization special =

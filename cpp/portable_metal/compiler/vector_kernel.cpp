@@ -20,6 +20,7 @@
 #include "codegen/optimize.hpp"
 #include "codegen/recursion.hpp"
 #include "codegen/runtime_names.hpp"
+#include "deep_stack.hpp"
 #include "process_end.hpp"
 #include "vectorize/constant_arguments.hpp"
 #include "vectorize/group_work.hpp"
@@ -190,7 +191,7 @@ private:
                 return load_variant(*known, geometry);
             }
         }
-        CompiledKernel made = compile(geometry);
+        CompiledKernel made = on_deep_stack([&] { return compile(geometry); });
         cache.store(key, write_kernel(made));
         return load_variant(made, geometry);
     }

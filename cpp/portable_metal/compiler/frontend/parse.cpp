@@ -15,12 +15,14 @@
 
 #include "codegen/annotations.hpp"
 #include "codegen/small_float_casts.hpp"
+#include "deep_stack.hpp"
 #include "frontend/clang_invocation.hpp"
 #include "frontend/diagnostics.hpp"
 #include "frontend/entry_points.hpp"
 #include "frontend/kernel_table.hpp"
 #include "frontend/language_versions.hpp"
 #include "frontend/lazy_emission.hpp"
+#include "frontend/nesting.hpp"
 #include "frontend/pragmas.hpp"
 #include "frontend/precompiled_header.hpp"
 #include "frontend/recorder.hpp"
@@ -94,7 +96,11 @@ private:
         std::vector<clang::Token> tokens;
         do {
             preprocessor.Lex(tokens.emplace_back());
-        } while (tokens.back().isNot(clang::tok::eof));
+        } while (tokens.back().isNot(clang::tok::eof) && tokens.size() < most_tokens);
+        if (tokens.back().isNot(clang::tok::eof)) {
+            refuse_so_many_tokens(preprocessor, tokens);
+        }
+        refuse_deep_nesting(preprocessor, tokens);
         check_language_version(preprocessor, tokens, language_version_);
         tokens = rewrite_msl_tokens(preprocessor, std::move(tokens), repairs_, says_thread_);
         auto owned = std::make_unique<clang::Token[]>(tokens.size());
@@ -215,6 +221,16 @@ public:
 
     std::unique_ptr<llvm::Module> generate(llvm::LLVMContext& context, const std::set<std::string>& names) override {
         std::lock_guard lock(mutex_);
+        return on_deep_stack([&] { return generate_here(context, names); });
+    }
+
+    bool failed() const { return !open_ || collector_.has_errors(); }
+    RepairCollector& collector() { return collector_; }
+
+    ParsedSource parsed;
+
+private:
+    std::unique_ptr<llvm::Module> generate_here(llvm::LLVMContext& context, const std::set<std::string>& names) {
         std::optional<EmitOnly> only;
         if (!names.empty()) {
             only.emplace(names);
@@ -228,12 +244,6 @@ public:
         return module;
     }
 
-    bool failed() const { return !open_ || collector_.has_errors(); }
-    RepairCollector& collector() { return collector_; }
-
-    ParsedSource parsed;
-
-private:
     Repairs repairs_;
     RepairCollector collector_;
     SourceFiles files_;
@@ -243,9 +253,7 @@ private:
     std::mutex mutex_;
 };
 
-} // namespace
-
-ParsedSource parse_source(std::string_view source, const Options& options) {
+ParsedSource parse_in_rounds(std::string_view source, const Options& options) {
     constexpr int max_rounds = 8;
     Repairs repairs;
     for (int round = 1;; ++round) {
@@ -263,6 +271,12 @@ ParsedSource parse_source(std::string_view source, const Options& options) {
         }
         repairs = collector.repairs();
     }
+}
+
+} // namespace
+
+ParsedSource parse_source(std::string_view source, const Options& options) {
+    return on_deep_stack([&] { return parse_in_rounds(source, options); });
 }
 
 } // namespace metalki::compiler
