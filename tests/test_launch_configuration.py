@@ -129,7 +129,8 @@ def test_work_that_is_done_once_for_a_group_makes_groups_large() -> None:
         return math.prod(KI.launch_configuration(mk.Kernel(source), n)[1])
 
     for n in (2**16, 10**6, 2**24):
-        assert threads(SHARING, n) == threads(HALVES, n) == 256
+        assert threads(HALVES, n) == 256
+        assert threads(SHARING, n) == (256 if n < 2**24 else 128)  # memory waits for no barrier
         assert threads(SHARING, n) < threads(SUMS, n) <= threads(HISTOGRAM, n) == 1024
     assert threads(HISTOGRAM, 257) == 257  # too short for a second core
     assert threads(HALVES, 257) == 256

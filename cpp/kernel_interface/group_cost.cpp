@@ -43,6 +43,8 @@ constexpr double ways = 8;
 constexpr std::uint64_t near_way = 4096, far_way = 262144; // bytes of a cache for each of its ways
 // More threads in a group gain little: what they keep meanwhile, and read and write between, fills the nearest cache.
 constexpr double enough_threads = 256, growth_beyond_caches = 2.5;
+// Of that, what fewer threads save while memory is waited for.
+constexpr double shrinking = 0.7, most_halvings = 2;
 
 std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
     return a / b + (a % b != 0);
@@ -96,8 +98,8 @@ double GroupCost::of_part(const Sizes& part) const {
     double of_simdgroup = work_.of_simdgroup;
     if (threads % width_ != 0)
         of_simdgroup *= 1 + masks;
-    if (const auto number = static_cast<double>(threads); number > enough_threads)
-        of_simdgroup *= 1 + std::log2(number / enough_threads) * growth_;
+    const double doublings = std::max(-most_halvings, std::log2(static_cast<double>(threads) / enough_threads));
+    of_simdgroup *= 1 + doublings * growth_ * (doublings > 0 ? 1 : work_.halves ? 0 : shrinking * beyond_caches_);
     of_simdgroup += work_.row_accesses * of_row_access(part, simdgroups) + work_.column_accesses * of_column_access(part);
     return work_.of_group + simdgroups * of_simdgroup;
 }
