@@ -23,6 +23,7 @@ constexpr std::uint64_t page = 1024; // elements
 constexpr double most_new_rows = 4;  // of a SIMD-group: its others are close by
 // What memory lets a single look-ahead wait; several on pages of their own wait together. More than it can keep are lost.
 constexpr double of_waiting = 8, most_ways_ahead = 6, of_lost_way = 0.1, ways_kept = 8;
+constexpr double busy = 20;       // time of a SIMD-group that begins to hide it
 constexpr double in_caches = 0.1; // of that, where the farther caches answer
 // One more row where all rows fall on the same places of the nearest cache.
 constexpr double of_row_in_place = 1;
@@ -151,7 +152,8 @@ double GroupCost::of_waiting_in(const Sizes& part) const {
                              ? std::max(1.0, static_cast<double>(part[2]) * slice / page)
                              : static_cast<double>(part[2]) * std::max(1.0, static_cast<double>(part[1] * grid_[0]) / page);
     const double ahead = std::min(pages, static_cast<double>(std::max<std::uint64_t>(1, new_rows(part))));
-    return of_waiting / std::min(ahead, most_ways_ahead) + of_lost_way * std::max(0.0, ahead - ways_kept);
+    const double idle = std::clamp(2 - work_.of_simdgroup / busy, 0.0, 1.0);
+    return idle * of_waiting / std::min(ahead, most_ways_ahead) + of_lost_way * std::max(0.0, ahead - ways_kept);
 }
 
 double GroupCost::of_new_row_of(const Sizes& part) const {
