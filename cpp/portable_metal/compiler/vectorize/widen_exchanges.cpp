@@ -137,31 +137,39 @@ Mask Widener::mask_of_block(Mask mask, const Exchange& exchange, unsigned count)
     return count == 1 ? own : builder_.CreateShuffleVector(own, llvm::createReplicatedMask(static_cast<int>(count), lanes));
 }
 
-// What `in_block` returns if the lanes are those of a block, else what `one_by_one` does.
+// How the lanes come to their numbers: as they stand in a block, in another order, or, where they are not those of a block,
+// one by one.
 template <class InBlock, class OneByOne>
 llvm::Value* Widener::choose_exchange(const Exchange& exchange, InBlock in_block, OneByOne one_by_one) {
-    if (!exchange.condition) {
-        return in_block();
-    }
-    auto* together = llvm::BasicBlock::Create(context_, "together", body_);
-    auto* apart = llvm::BasicBlock::Create(context_, "apart", body_);
+    auto block = [&] {
+        Exchange in_order = exchange;
+        in_order.flipped = nullptr;
+        llvm::Value* ordered = builder_.CreateICmpEQ(exchange.flipped, builder_.getInt32(0));
+        return choose(ordered, [&] { return in_block(in_order); }, [&] { return in_block(exchange); });
+    };
+    return exchange.condition ? choose(exchange.condition, block, one_by_one) : block();
+}
+
+template <class Yes, class No> llvm::Value* Widener::choose(llvm::Value* condition, Yes yes, No no) {
+    auto* if_so = llvm::BasicBlock::Create(context_, "yes", body_);
+    auto* if_not = llvm::BasicBlock::Create(context_, "no", body_);
     auto* behind = llvm::BasicBlock::Create(context_, "behind", body_);
-    builder_.CreateCondBr(exchange.condition, together, apart);
-    builder_.SetInsertPoint(together);
-    llvm::Value* from_block = in_block();
-    together = builder_.GetInsertBlock();
+    builder_.CreateCondBr(condition, if_so, if_not);
+    builder_.SetInsertPoint(if_so);
+    llvm::Value* one = yes();
+    if_so = builder_.GetInsertBlock();
     builder_.CreateBr(behind);
-    builder_.SetInsertPoint(apart);
-    llvm::Value* from_lanes = one_by_one();
-    apart = builder_.GetInsertBlock();
+    builder_.SetInsertPoint(if_not);
+    llvm::Value* other = no();
+    if_not = builder_.GetInsertBlock();
     builder_.CreateBr(behind);
     builder_.SetInsertPoint(behind);
-    if (!from_block) {
+    if (!one) {
         return nullptr;
     }
-    llvm::PHINode* out = builder_.CreatePHI(from_block->getType(), 2);
-    out->addIncoming(from_block, together);
-    out->addIncoming(from_lanes, apart);
+    llvm::PHINode* out = builder_.CreatePHI(one->getType(), 2);
+    out->addIncoming(one, if_so);
+    out->addIncoming(other, if_not);
     return out;
 }
 
@@ -175,7 +183,7 @@ bool Widener::emit_exchanged_load(const llvm::LoadInst& load, Mask mask) {
         return false;
     }
     define(load, choose_exchange(
-                     *exchange, [&] { return load_block(*exchange, element, count, load.getAlign(), mask); },
+                     *exchange, [&](const Exchange& how) { return load_block(how, element, count, load.getAlign(), mask); },
                      [&] {
                          return type ? load_components(pointer, *type, load.getAlign(), mask)
                                      : load_lanes(pointer, element, 0, load.getAlign(), mask);
@@ -194,8 +202,8 @@ bool Widener::emit_exchanged_store(const llvm::StoreInst& store, llvm::Value* va
     }
     choose_exchange(
         *exchange,
-        [&] {
-            store_block(*exchange, value, count, store.getAlign(), mask);
+        [&](const Exchange& how) {
+            store_block(how, value, count, store.getAlign(), mask);
             return nullptr;
         },
         [&] {
@@ -244,8 +252,11 @@ void Widener::store_block(const Exchange& exchange, llvm::Value* value, unsigned
     }
 }
 
-// Each lane gets what the lane has whose number differs in these bits.
+// Each lane gets what the lane has whose number differs in these bits; null: in none.
 llvm::Value* Widener::exchange_lanes(llvm::Value* value, llvm::Value* flipped) {
+    if (!flipped) {
+        return value;
+    }
     auto* type = llvm::cast<llvm::FixedVectorType>(value->getType());
     if (vector_registers_.masks) {
         // As wide as what moves, so that they need not be converted.

@@ -214,7 +214,7 @@ private:
     // widen_exchanges.cpp
     struct Exchange {
         llvm::Value* start = nullptr;     // where the block begins
-        llvm::Value* flipped = nullptr;   // bits of the lanes' numbers
+        llvm::Value* flipped = nullptr;   // bits of the lanes' numbers; null: none
         llvm::Value* condition = nullptr; // under which it is a block; null: always
         bool no_wrap = false;             // no number of the block exceeds its type
     };
@@ -225,6 +225,7 @@ private:
     Mask mask_of_block(Mask mask, const Exchange& exchange, unsigned count);
     template <class InBlock, class OneByOne>
     llvm::Value* choose_exchange(const Exchange& exchange, InBlock in_block, OneByOne one_by_one);
+    template <class Yes, class No> llvm::Value* choose(llvm::Value* condition, Yes yes, No no);
     bool emit_exchanged_load(const llvm::LoadInst& load, Mask mask);
     bool emit_exchanged_store(const llvm::StoreInst& store, llvm::Value* value, Mask mask);
     llvm::Value* load_block(const Exchange& exchange, llvm::Type* element, unsigned count, llvm::Align align, Mask mask);
