@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cpu/context.hpp"
 #include "executor_fixture.hpp"
 
 using namespace executor_test;
@@ -71,18 +72,18 @@ void slow(const ThreadgroupContext* c) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-void endless(const ThreadgroupContext*) {
+METALKI_NO_ADDRESS_SANITIZER void endless(const ThreadgroupContext*) {
     for (volatile bool for_ever = true; for_ever;) {
     }
 }
-void endless_in_thread(const ThreadgroupContext*, uint32_t x, uint32_t, uint32_t) {
+METALKI_NO_ADDRESS_SANITIZER void endless_in_thread(const ThreadgroupContext*, uint32_t x, uint32_t, uint32_t) {
     barrier(1);
     for (volatile bool for_ever = x >= 3; for_ever;) {
     }
     barrier(2);
 }
 
-// Generous: what lies behind the loops are kernels as well.
+// Generous: what lies behind the loops are kernels as well. The sanitizer would make them longer than this.
 template <class Function> compiler::KernelCode with_range(compiler::KernelCode code, Function* function) {
     code.code_begin = reinterpret_cast<const char*>(function);
     code.code_end = reinterpret_cast<const char*>(function) + 128;
