@@ -526,3 +526,21 @@ def test_older_processors_do_not_go_lane_by_lane(cpu: str, source: str) -> None:
     )
     inserted = re.findall(r"\bv?pinsr[bwd]\b|\bv?pextr[bwd]\b|\bv?movd\b|\bv?cvttss2si\b", done.stdout)
     assert len(inserted) < 12, inserted
+
+
+def test_the_second_position_of_a_row_is_any_number() -> None:
+    kernel = mk.Kernel(
+        "kernel void k(device uint* o, device const uint* a, uint3 p [[thread_position_in_grid]]) {"
+        " const uint i = p.x + 32 * p.y; uint sum = 1;"
+        " for (uint k = 0; k < a[i & 3]; ++k) {"
+        "  if (((p.x - p.y) & 3u) != 0u) { o[i] = 5; return; } sum += a[(p.x ^ k) & 7u]; }"
+        " o[i] = sum; }"
+    )
+    values = np.array([0, 7, 14, 21, 28, 35, 42, 49], np.uint32)
+    out = mk.zeros(384, np.uint32)
+    kernel(out, mk.array(values), ndrange=(32, 12), workgroupsize=(32, 4))
+    for row, column in np.ndindex(12, 32):
+        rounds = int(values[column & 3])
+        ends = rounds > 0 and (column - row) & 3 != 0
+        wanted = 5 if ends else 1 + sum(int(values[(column ^ k) & 7]) for k in range(rounds))
+        assert out.numpy()[row * 32 + column] == wanted, (row, column)

@@ -370,8 +370,8 @@ Shape shape_of_input(ThreadInput group, unsigned axis, const Geometry& geometry)
     switch (group) {
     case ThreadInput::position_in_grid: {
         Shape local = shape_of_local_position(axis, geometry);
-        // That of rows above begins where the threadgroup does.
-        local.zeros = geometry.layout == LaneLayout::flat && geometry.aligned ? 5 : 0;
+        // That of rows above begins where the threadgroup does. All lanes have one y and one z, and these may be any.
+        local.zeros = geometry.layout == LaneLayout::flat && geometry.aligned && axis == 0 ? 5 : 0;
         return local;
     }
     case ThreadInput::position_in_threadgroup:
