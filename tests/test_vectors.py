@@ -544,3 +544,15 @@ def test_the_second_position_of_a_row_is_any_number() -> None:
         ends = rounds > 0 and (column - row) & 3 != 0
         wanted = 5 if ends else 1 + sum(int(values[(column ^ k) & 7]) for k in range(rounds))
         assert out.numpy()[row * 32 + column] == wanted, (row, column)
+
+
+def test_addresses_that_are_added_up_in_many_ways_compile_at_once() -> None:
+    """Each sum takes two that take two: to follow every way from the address to the exclusive or would not end."""
+    sums = " ".join("z = x + y; x = y; y = z;" for _ in range(60))
+    kernel = mk.Kernel(
+        "kernel void k(device uint* o, device const uint* a, constant uint& n, uint i [[thread_position_in_grid]])"
+        f" {{ uint x = i ^ n, y = a[i], z; {sums} if (a[i + 1] > 3) o[y & 1023] = 1; if (a[i] > 5) o[y] = 1; }}"
+    )
+    out = mk.zeros(1024, np.uint32)
+    kernel(out, mk.array(np.full(64, 4, np.uint32)), 1, ndrange=32)
+    assert out.numpy().any()

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 
@@ -11,9 +13,11 @@ namespace {
 
 using llvm::Instruction;
 
-// The steps from an exclusive or to the address, the last one first; none: there is no such address.
-std::vector<Instruction*> steps_of(llvm::Value* address) {
-    std::vector<Instruction*> out;
+using Steps = llvm::SmallSetVector<Instruction*, 8>;
+
+// The steps from an exclusive or to the address; none: there is no such address.
+Steps steps_of(llvm::Value* address) {
+    Steps out;
     std::vector<llvm::Value*> open{address};
     bool found = false;
     while (!open.empty()) {
@@ -25,36 +29,36 @@ std::vector<Instruction*> steps_of(llvm::Value* address) {
         switch (step->getOpcode()) {
         case Instruction::Xor:
             found = true;
-            out.push_back(step);
+            out.insert(step);
             break;
         case Instruction::GetElementPtr:
         case Instruction::ZExt:
         case Instruction::SExt:
         case Instruction::Add:
-            out.push_back(step);
-            open.insert(open.end(), step->op_begin(), step->op_end());
+            if (out.insert(step)) {
+                open.insert(open.end(), step->op_begin(), step->op_end());
+            }
             break;
         default:
             break;
         }
     }
-    return found ? out : std::vector<Instruction*>();
+    return found ? out : Steps();
 }
 
 void compute_again(Instruction& access, unsigned operand) {
-    std::vector<Instruction*> steps = steps_of(access.getOperand(operand));
-    bool all_here = true;
-    for (const Instruction* step : steps) {
-        all_here &= step->getParent() == access.getParent();
-    }
-    if (all_here) {
+    const Steps steps = steps_of(access.getOperand(operand));
+    if (llvm::all_of(steps, [&](const Instruction* step) { return step->getParent() == access.getParent(); })) {
         return;
     }
-    // A step that several others take is cloned once for each of them.
+    llvm::DenseMap<llvm::Value*, Instruction*> copies; // numbers are added up in many ways: each step is cloned once
     auto clone = [&](auto& self, llvm::Value* value) -> llvm::Value* {
         auto* step = llvm::dyn_cast<Instruction>(value);
-        if (!step || std::find(steps.begin(), steps.end(), step) == steps.end()) {
+        if (!step || !steps.contains(step)) {
             return value;
+        }
+        if (Instruction* known = copies.lookup(step)) {
+            return known;
         }
         Instruction* copy = step->clone();
         if (step->getOpcode() != Instruction::Xor) {
@@ -64,7 +68,7 @@ void compute_again(Instruction& access, unsigned operand) {
         }
         copy->setName(step->getName());
         copy->insertBefore(&access);
-        return copy;
+        return copies[step] = copy;
     };
     access.setOperand(operand, clone(clone, access.getOperand(operand)));
 }
