@@ -217,6 +217,14 @@ public:
     std::string label;
     std::atomic<Priority> priority{Priority::normal};
     std::atomic<std::int64_t> time_limit{0}; // nanoseconds
+
+protected:
+    // Once idle() is false for new work. True: the device is to be told, by add_busy().
+    bool becomes_busy() noexcept { return !known_busy_.exchange(true, std::memory_order_acq_rel); }
+
+private:
+    friend class DeviceImpl;
+    std::atomic<bool> known_busy_{false}; // the device has it among its busy queues
 };
 
 // A source with what it includes.
@@ -241,8 +249,10 @@ public:
     virtual std::shared_ptr<LibraryImpl> compile(const Program& program, const CompileOptions& options) = 0;
     virtual std::shared_ptr<QueueImpl> make_queue(std::string_view label) = 0;
 
-    std::shared_ptr<QueueImpl> new_queue(std::string_view label); // make_queue, and remembers it for synchronize()
-    std::vector<std::shared_ptr<QueueImpl>> live_queues();
+    std::shared_ptr<QueueImpl> new_queue(std::string_view label);
+    void add_busy(std::weak_ptr<QueueImpl> queue);
+    // Those that are not idle: a wait for the device costs nothing for the others.
+    std::vector<std::shared_ptr<QueueImpl>> busy_queues();
     // What a queue that is gone had to report; the first such error is kept for synchronize().
     void keep_error(std::string error);
     std::string take_error();
@@ -252,7 +262,7 @@ public:
 
 private:
     std::mutex queues_mutex_;
-    std::vector<std::weak_ptr<QueueImpl>> queues_;
+    std::vector<std::weak_ptr<QueueImpl>> busy_;
     std::string kept_error_;
 };
 

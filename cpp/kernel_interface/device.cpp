@@ -97,7 +97,7 @@ bool wait_for_all(detail::DeviceImpl& device, detail::Timeout timeout) {
     };
     std::string error;
     bool done = true;
-    for (auto& queue : device.live_queues()) {
+    for (auto& queue : device.busy_queues()) {
         try {
             done = queue->synchronize(left()) && done;
         } catch (const DeviceError& thrown) {
@@ -208,7 +208,7 @@ bool Device::synchronize_for(std::chrono::nanoseconds timeout) const {
 
 void Device::cancel() const {
     detail::use_device();
-    for (const auto& queue : impl_->live_queues())
+    for (const auto& queue : impl_->busy_queues())
         queue->cancel();
 }
 
@@ -218,19 +218,31 @@ std::shared_ptr<QueueImpl> DeviceImpl::new_queue(std::string_view label) {
     std::shared_ptr<QueueImpl> queue = make_queue(label);
     queue->device = shared_from_this();
     queue->label = label;
-    std::lock_guard lock(queues_mutex_);
-    std::erase_if(queues_, [](const auto& weak) { return weak.expired(); });
-    queues_.push_back(queue);
     return queue;
 }
 
-std::vector<std::shared_ptr<QueueImpl>> DeviceImpl::live_queues() {
-    std::vector<std::shared_ptr<QueueImpl>> live;
+void DeviceImpl::add_busy(std::weak_ptr<QueueImpl> queue) {
     std::lock_guard lock(queues_mutex_);
-    for (const auto& weak : queues_)
-        if (auto queue = weak.lock())
-            live.push_back(std::move(queue));
-    return live;
+    busy_.push_back(std::move(queue));
+}
+
+std::vector<std::shared_ptr<QueueImpl>> DeviceImpl::busy_queues() {
+    std::vector<std::shared_ptr<QueueImpl>> busy;
+    std::lock_guard lock(queues_mutex_);
+    std::erase_if(busy_, [&](const auto& weak) {
+        auto queue = weak.lock();
+        if (!queue)
+            return true;
+        if (queue->idle()) {
+            // In this order: work that comes now is seen by the second look, or else tells of itself again.
+            queue->known_busy_.exchange(false, std::memory_order_acq_rel);
+            if (queue->idle() || !queue->becomes_busy())
+                return true;
+        }
+        busy.push_back(std::move(queue));
+        return false;
+    });
+    return busy;
 }
 
 void DeviceImpl::keep_error(std::string error) {

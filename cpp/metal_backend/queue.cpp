@@ -132,6 +132,8 @@ MetalQueue::Batch& MetalQueue::open_batch(bool prints) {
         detail::expect_messages();
     open_ = std::move(batch);
     ++opened_;
+    if (becomes_busy())
+        metal_.add_busy(weak_from_this());
     if (!watched_) {
         watch(shared_from_this());
         watched_ = true;

@@ -1,5 +1,6 @@
 // Queues, events, callbacks, and what the device reports.
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include <sys/wait.h>
@@ -228,4 +229,45 @@ TEST_CASE("a child process is told that it cannot use the parent's device") {
         kill(child, SIGKILL);
     REQUIRE(WIFEXITED(status));
     CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("idle queues cost nothing where the device is waited for") {
+    const Device device = default_device();
+    Buffer a = buffer_of(std::vector<std::uint32_t>(1));
+    const auto shortest_wait = [&] {
+        auto shortest = std::chrono::nanoseconds::max();
+        for (int i = 0; i < 200; ++i) {
+            const auto start = std::chrono::steady_clock::now();
+            device.synchronize();
+            shortest = std::min<std::chrono::nanoseconds>(shortest, std::chrono::steady_clock::now() - start);
+        }
+        return shortest;
+    };
+    const auto before = shortest_wait();
+    std::vector<Queue> queues;
+    for (int i = 0; i < 3000; ++i)
+        queues.emplace_back(device);
+    for (const Queue& queue : queues)
+        launch(adder(), std::tuple{a, 0u}, {.ndrange = {1}, .queue = &queue});
+    device.synchronize();
+    CHECK(shortest_wait() < 20 * before + 2us);
+}
+
+TEST_CASE("waiting for the device sees the work of queues that were idle before, in all threads") {
+    const Device device = default_device();
+    std::vector<std::jthread> threads;
+    std::atomic<int> missed{0};
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([&] {
+            const Queue queue(device);
+            const Kernel add = adder();
+            Buffer a = buffer_of(std::vector<std::uint32_t>(1));
+            for (std::uint32_t i = 1; i <= 2000; ++i) {
+                launch(add, std::tuple{a, 1u}, {.ndrange = {1}, .queue = &queue});
+                device.synchronize();
+                missed += *static_cast<std::uint32_t*>(a.contents()) != i;
+            }
+        });
+    threads.clear();
+    CHECK(missed == 0);
 }
