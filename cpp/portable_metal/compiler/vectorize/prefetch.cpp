@@ -1,7 +1,9 @@
 // Rows of matrices lie on a page each, where the processor sees no stream to follow: it waits for their first bytes in every
 // iteration. What is read next is where this iteration would read if its counters were those of a later one. A stream is
-// followed to the end of its page only: a short loop asks for what lies two pages on, for the second level of the caches. What
-// threads copy between barriers is waited for there by all of them: the copy of one iteration asks for that of the next.
+// followed to the end of its page only: a short loop asks for what lies two pages on, for the second level of the caches. One
+// that goes down columns asks for what lies beside them, which the next SIMD-group reads: so memory is read in longer pieces, and
+// more of it is under way. What threads copy between barriers is waited for there by all of them: the copy of one iteration asks
+// for that of the next.
 #include "vectorize/prefetch.hpp"
 
 #include <algorithm>
@@ -59,24 +61,36 @@ bool is_own_memory(const llvm::Value& pointer) {
            (made_by && callee_name(*made_by) == runtime::threadgroup_memory);
 }
 
-// Whether other threadgroups read elsewhere: what all of them read is in the caches already.
-bool is_of_threadgroup(const llvm::Value& pointer) {
+template <typename Wanted> bool depends_on_input(const llvm::Value& value, Wanted is_wanted) {
     llvm::SmallPtrSet<const llvm::Instruction*, 32> seen;
-    llvm::SmallVector<const llvm::Value*, 16> left{&pointer};
+    llvm::SmallVector<const llvm::Value*, 16> left{&value};
     while (!left.empty()) {
         const auto* instruction = llvm::dyn_cast<llvm::Instruction>(left.pop_back_val());
         if (!instruction || !seen.insert(instruction).second) {
             continue;
         }
-        if (std::optional<unsigned> number = input_number(*instruction)) {
-            auto which = static_cast<ThreadInput>(*number / 3 * 3);
-            if (which == ThreadInput::position_in_grid || which == ThreadInput::threadgroup_position) {
-                return true;
-            }
+        if (std::optional<unsigned> number = input_number(*instruction); number && is_wanted(*number)) {
+            return true;
         }
         left.append(instruction->op_begin(), instruction->op_end());
     }
     return false;
+}
+
+// Whether other threadgroups read elsewhere: what all of them read is in the caches already.
+bool is_of_threadgroup(const llvm::Value& pointer) {
+    return depends_on_input(pointer, [](unsigned number) {
+        const auto which = static_cast<ThreadInput>(number / 3 * 3);
+        return which == ThreadInput::position_in_grid || which == ThreadInput::threadgroup_position;
+    });
+}
+
+// Whether the next SIMD-group may go on where the lanes of this one end.
+bool follows_lanes(const llvm::Value& pointer) {
+    return depends_on_input(pointer, [](unsigned number) {
+        return number == unsigned(ThreadInput::position_in_grid) || number == unsigned(ThreadInput::position_in_threadgroup) ||
+               number == unsigned(ThreadInput::index_in_threadgroup);
+    });
 }
 
 // Whether what is read is stored as it is, or as a number of another type.
@@ -206,6 +220,7 @@ public:
                 ask_for_iterations(*loop, work);
             } else if (work > 0) {
                 follow_streams(*loop);
+                ask_for_neighbours(*loop);
             }
         }
     }
@@ -274,6 +289,17 @@ private:
         for (llvm::LoadInst* load : loads) {
             llvm::IRBuilder<> builder(load);
             add_prefetch(*load, builder.CreatePtrAdd(load->getPointerOperand(), builder.getInt64(pages_on)), into_second_level);
+        }
+    }
+
+    void ask_for_neighbours(const llvm::Loop& loop) {
+        const std::vector<llvm::LoadInst*> loads = lines_of(loop, [&](const llvm::LoadInst& load) {
+            return bytes_of_step(load, loop) >= far && follows_lanes(*load.getPointerOperand());
+        });
+        for (llvm::LoadInst* load : loads) {
+            llvm::IRBuilder<> builder(load);
+            const std::uint64_t row = simd_width * load->getModule()->getDataLayout().getTypeStoreSize(load->getType());
+            add_prefetch(*load, builder.CreatePtrAdd(load->getPointerOperand(), builder.getInt64(row)), into_second_level);
         }
     }
 
