@@ -556,3 +556,48 @@ def test_addresses_that_are_added_up_in_many_ways_compile_at_once() -> None:
     out = mk.zeros(1024, np.uint32)
     kernel(out, mk.array(np.full(64, 4, np.uint32)), 1, ndrange=32)
     assert out.numpy().any()
+
+
+GRIDS = [(31, 5, 3), (255, 7, 4), (1, 300, 2), (64, 64, 2), (8193, 3, 1), (5, 1, 7000)]
+INDICES = {
+    "p.x + n.x * (p.y + n.y * p.z)": lambda x, y, z, n: x + n[0] * (y + n[1] * z),
+    "(p.z * n.y + p.y) * n.x + p.x": lambda x, y, z, n: x + n[0] * (y + n[1] * z),
+    "p.x + p.y * n.x": lambda x, y, z, n: x + n[0] * y,
+    "p.x + n.x * p.y + p.z": lambda x, y, z, n: x + n[0] * y + z,
+    "p.x * n.y + p.y": lambda x, y, z, n: x * n[1] + y,
+}
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+@pytest.mark.parametrize("index", list(INDICES))
+def test_rows_that_lie_end_to_end(index: str, grid: tuple[int, int, int]) -> None:
+    visit = mk.Kernel(
+        HEAD + "kernel void k(device atomic_uint* o, device uint* last, uint3 p [[thread_position_in_grid]],"
+        f" uint3 n [[threads_per_grid]]) {{ uint i = {index};"
+        " atomic_fetch_add_explicit(&o[i], 1u, memory_order_relaxed); last[i] = i * 3; }"
+    )
+    x, y, z = (a.ravel() for a in np.meshgrid(*map(np.arange, grid), indexing="ij"))
+    wanted = INDICES[index](x, y, z, grid)
+    visits, last = mk.zeros(int(wanted.max()) + 1, np.uint32), mk.zeros(int(wanted.max()) + 1, np.uint32)
+    visit(visits, last, ndrange=grid)
+    np.testing.assert_array_equal(visits.numpy(), np.bincount(wanted))
+    np.testing.assert_array_equal(last.numpy(), np.where(visits.numpy() > 0, 3 * np.arange(last.size), 0))
+
+
+def test_a_grid_of_more_threads_than_numbers() -> None:
+    k = mk.Kernel(
+        HEAD + "kernel void k(device atomic_uint* o, uint2 p [[thread_position_in_grid]], uint2 n [[threads_per_grid]]) {"
+        " uint i = p.x + n.x * p.y; if (i < 40) atomic_fetch_add_explicit(&o[i], 1u, memory_order_relaxed); }"
+    )
+    counts = mk.zeros(40, np.uint32)
+    k(counts, ndrange=(2**31, 2)), k(counts, ndrange=(2**31 + 11, 2))
+    assert counts.numpy().tolist() == [3] * 22 + [2] * 18
+
+
+def test_a_fault_tells_which_threads_ran() -> None:
+    k = mk.Kernel(
+        HEAD + "kernel void k(device uint* o, uint3 p [[thread_position_in_grid]], uint3 n [[threads_per_grid]]) {"
+        " uint i = p.x + n.x * (p.y + n.y * p.z); o[i == 20000 ? 1u << 31 : i] = i; }"
+    )
+    with pytest.raises(mk.DeviceError, match=r"threads from \(84, 63, 1\) to \(75, 45, 2\) of the grid"):
+        k(mk.zeros(100 * 100 * 3, np.uint32), ndrange=(100, 100, 3)), mk.synchronize()

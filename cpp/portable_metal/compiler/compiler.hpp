@@ -178,6 +178,7 @@ struct KernelCode {
     FunctionInfo function;
     std::shared_ptr<const VectorVariants> variants; // set: the code is there, and none of the entries below is set
     RowEntry run_rows = nullptr;
+    unsigned axes_in_row = 1;                   // of run_rows: this many are one row, in which x numbers the threads
     ThreadgroupEntry run_threadgroup = nullptr; // set when !synchronizes
     ThreadEntry run_thread = nullptr;           // set when synchronizes
     bool synchronizes = false;                  // uses barriers or SIMD-group functions

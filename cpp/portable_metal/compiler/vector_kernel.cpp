@@ -24,6 +24,7 @@
 #include "process_end.hpp"
 #include "vectorize/constant_arguments.hpp"
 #include "vectorize/group_work.hpp"
+#include "vectorize/linear_positions.hpp"
 #include "vectorize/prepare.hpp"
 #include "vectorize/vectorize.hpp"
 #include "vectorize/widener.hpp"
@@ -263,6 +264,7 @@ bool make_vectors(KernelModule& scalar, const FunctionInfo& function, llvm::Targ
             out.vector_source = write_bitcode(*scalar.module);
         } else {
             out.form = CompiledKernel::Form::rows;
+            out.axes_in_row = vectorize::number_threads_along_x(kernel);
             geometry.layout = LaneLayout::flat;
         }
         make_vector_entry(kernel, geometry, machine);
@@ -326,6 +328,7 @@ std::shared_ptr<KernelCode> load_kernel(const CompiledKernel& kernel, std::span<
     code->static_threadgroup_memory = kernel.threadgroup_memory;
     code->stack_size = kernel.stack_size;
     code->prints = prints_messages(kernel);
+    code->axes_in_row = kernel.axes_in_row;
     void* entry = const_cast<void*>(loaded.entry);
     if (kernel.form == CompiledKernel::Form::rows) {
         code->run_rows = reinterpret_cast<RowEntry>(entry);

@@ -2,19 +2,37 @@
 #include "cpu/plan.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace metalki::cpu {
 
 namespace {
 
 // Long enough that the loop inside the kernel pays, short enough to be shared.
-constexpr std::uint32_t longest_row = 8192;
+constexpr std::uint64_t longest_piece = 8192;
+
+std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
+    return a / b + (a % b != 0 ? 1 : 0);
+}
 
 std::uint32_t groups_along(std::uint32_t grid, std::uint32_t threads) {
-    return grid / threads + (grid % threads != 0 ? 1 : 0);
+    return static_cast<std::uint32_t>(divide_up(grid, threads));
 }
 
 } // namespace
+
+// The numbers along a row have 32 bits: units along y are such parts of a row that is longer.
+void Plan::take_rows(const compiler::Uint3& grid) {
+    constexpr std::uint64_t longest_part = std::uint64_t{1} << 32;
+    const unsigned axes = codes[0]->axes_in_row;
+    row_threads = std::uint64_t{grid.x} * (axes > 1 ? grid.y : 1);
+    if (__builtin_mul_overflow(row_threads, axes > 2 ? grid.z : 1, &row_threads))
+        row_threads = std::numeric_limits<std::uint64_t>::max(); // nobody sees its end
+    const std::uint64_t part = std::min(row_threads, longest_part);
+    row_length = static_cast<std::uint32_t>(std::min<std::uint64_t>(part, longest_piece));
+    units = {static_cast<std::uint32_t>(divide_up(part, row_length)),
+             axes > 1 ? static_cast<std::uint32_t>(divide_up(row_threads, longest_part)) : grid.y, axes > 2 ? 1 : grid.z};
+}
 
 Plan::Plan(const Dispatch& dispatch) {
     const compiler::Uint3& grid = dispatch.grid;
@@ -24,8 +42,7 @@ Plan::Plan(const Dispatch& dispatch) {
     const compiler::VectorVariants* variants = dispatch.code->variants.get();
     codes.fill(variants == nullptr ? dispatch.code : variants->rows());
     if (codes[0] != nullptr && by_rows()) {
-        row_length = std::min(grid.x, longest_row);
-        units = {groups_along(grid.x, row_length), grid.y, grid.z};
+        take_rows(grid);
     } else if (codes[0] == nullptr) {
         const compiler::Uint3 rest{grid.x % threads.x, grid.y % threads.y, grid.z % threads.z};
         for (unsigned cut = 0; cut < codes.size(); ++cut) {

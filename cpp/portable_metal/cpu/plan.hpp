@@ -17,10 +17,14 @@ struct Plan {
     bool contains(std::uintptr_t address) const; // of machine code
 
     std::array<const compiler::KernelCode*, 8> codes{};
-    compiler::Uint3 groups{};     // threadgroups per grid
-    compiler::Uint3 units{};      // per grid
-    std::uint32_t row_length = 0; // by rows: threads of a unit
-    std::size_t stack_size = 0;   // largest of all codes
+    compiler::Uint3 groups{};      // threadgroups per grid
+    compiler::Uint3 units{};       // per grid
+    std::uint32_t row_length = 0;  // by rows: threads of a unit
+    std::uint64_t row_threads = 0; // by rows: of a whole row, which may be the whole grid
+    std::size_t stack_size = 0;    // largest of all codes
+
+private:
+    void take_rows(const compiler::Uint3& grid);
 };
 
 } // namespace metalki::cpu

@@ -153,13 +153,32 @@ void Worker::run_threadgroups(std::uint64_t begin, std::uint64_t end) {
 }
 
 void Worker::run_rows(std::uint64_t begin, std::uint64_t end) {
-    const compiler::RowEntry entry = job_->plan.codes[0]->run_rows;
-    const std::uint32_t length = job_->plan.row_length;
+    const Plan& plan = job_->plan;
+    const compiler::RowEntry entry = plan.codes[0]->run_rows;
+    const bool several_parts = plan.codes[0]->axes_in_row > 1;
     enter(begin);
     for (std::uint64_t i = begin; i < end && !job_->must_stop(); ++i, enter_next()) {
-        const std::uint32_t x = unit_.x * length;
-        entry(&context_, x, std::min(length, context_.threads_per_grid.x - x), unit_.y, unit_.z);
+        const std::uint64_t first = place_in_row();
+        if (first >= plan.row_threads)
+            continue; // the last part of a long row is shorter
+        const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(plan.row_length, plan.row_threads - first));
+        entry(&context_, static_cast<std::uint32_t>(first), count, several_parts ? 0 : unit_.y, unit_.z);
     }
+}
+
+// Of the unit's first thread.
+std::uint64_t Worker::place_in_row() const {
+    const std::uint64_t part = job_->plan.codes[0]->axes_in_row > 1 ? std::uint64_t{unit_.y} << 32 : 0;
+    return part + std::uint64_t{unit_.x} * job_->plan.row_length;
+}
+
+// By rows: in the grid.
+compiler::Uint3 Worker::position_of(std::uint64_t place) const {
+    const unsigned axes = job_->plan.codes[0]->axes_in_row;
+    const compiler::Uint3& grid = context_.threads_per_grid;
+    const std::uint64_t row = place / grid.x;
+    return {static_cast<std::uint32_t>(place % grid.x), axes == 1 ? unit_.y : static_cast<std::uint32_t>(row % grid.y),
+            axes == 3 ? static_cast<std::uint32_t>(row / grid.y) : unit_.z};
 }
 
 void Worker::enter(std::uint64_t index) {
@@ -221,12 +240,13 @@ std::string Worker::fault_message(const Dispatch& dispatch) const {
     const auto triple = [](const compiler::Uint3& p) {
         return "(" + std::to_string(p.x) + ", " + std::to_string(p.y) + ", " + std::to_string(p.z) + ")";
     };
-    compiler::Uint3 group = context_.threadgroup_position;
-    if (job_->plan.by_rows())
-        group = {unit_.x * job_->plan.row_length / context_.threads_per_threadgroup.x,
-                 unit_.y / context_.threads_per_threadgroup.y, unit_.z / context_.threads_per_threadgroup.z};
-    std::string message =
-        "kernel '" + dispatch.code->function.name + "': " + describe(last_fault()) + " in threadgroup " + triple(group);
+    std::string message = "kernel '" + dispatch.code->function.name + "': " + describe(last_fault());
+    if (job_->plan.by_rows()) {
+        const std::uint64_t first = place_in_row(), last = std::min(first + job_->plan.row_length, job_->plan.row_threads) - 1;
+        return message + " in the threads from " + triple(position_of(first)) + " to " + triple(position_of(last)) +
+               " of the grid";
+    }
+    message += " in threadgroup " + triple(context_.threadgroup_position);
     if (job_->plan.codes[0]->synchronizes)
         message += ", thread " + triple(fibers_.current_thread());
     return message;

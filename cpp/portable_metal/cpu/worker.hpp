@@ -41,6 +41,8 @@ private:
     bool run_range(const Job& job, std::uint64_t begin, std::uint64_t end);
     void run_threadgroups(std::uint64_t begin, std::uint64_t end);
     void run_rows(std::uint64_t begin, std::uint64_t end);
+    std::uint64_t place_in_row() const;
+    compiler::Uint3 position_of(std::uint64_t place) const;
     void enter(std::uint64_t index);
     void enter_next();
     void set_size();

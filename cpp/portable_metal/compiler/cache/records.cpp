@@ -269,6 +269,7 @@ std::string write_kernel(const CompiledKernel& kernel) {
     out.write(kernel.entry);
     out.write(kernel.form);
     out.write(kernel.synchronizes);
+    out.write(kernel.axes_in_row);
     out.write(static_cast<std::uint64_t>(kernel.threadgroup_memory));
     out.write(static_cast<std::uint64_t>(kernel.stack_size));
     out.write(kernel.group_work.of_group);
@@ -292,6 +293,7 @@ std::optional<CompiledKernel> read_kernel(std::string_view record) {
         kernel.entry = in.read_string();
         kernel.form = in.read<CompiledKernel::Form>();
         kernel.synchronizes = in.read<bool>();
+        kernel.axes_in_row = in.read<std::uint32_t>();
         kernel.threadgroup_memory = in.read<std::uint64_t>();
         kernel.stack_size = in.read<std::uint64_t>();
         kernel.group_work.of_group = in.read<float>();
