@@ -114,6 +114,20 @@ TEST_CASE("no stream: what all threadgroups read, lines far apart, one line read
     CHECK(prefetches(sum_of_row("%group", 1)) == 0);
 }
 
+TEST_CASE("a short loop down columns asks for what the next SIMD-group reads") {
+    auto down_columns = [](std::string_view first) {
+        std::string text = sum_of_row("0", 4096);
+        text.replace(text.find("phi i32 [%lane"), 14, "phi i32 [" + std::string(first));
+        return text;
+    };
+    std::string text = vector_code(down_columns("%x"), rows());
+    CHECK(count(text, "i64 128") >= 1);
+    CHECK(count(text, "i64 128") == count(text, "i64 192"));
+    CHECK(prefetches(down_columns("%index")) == 2);
+    CHECK(prefetches(down_columns("%lane")) == 0);
+    CHECK(prefetches(down_columns("%group")) == 0);
+}
+
 TEST_CASE("what a short loop asks for changes nothing") {
     Words in(256);
     for (std::size_t i = 0; i < in.size(); ++i) {
