@@ -586,7 +586,8 @@ def test_rows_that_lie_end_to_end(index: str, grid: tuple[int, int, int]) -> Non
 
 def test_a_grid_of_more_threads_than_numbers() -> None:
     k = mk.Kernel(
-        HEAD + "kernel void k(device atomic_uint* o, uint2 p [[thread_position_in_grid]], uint2 n [[threads_per_grid]]) {"
+        HEAD
+        + "kernel void k(device atomic_uint* o, uint2 p [[thread_position_in_grid]], uint2 n [[threads_per_grid]]) {"
         " uint i = p.x + n.x * p.y; if (i < 40) atomic_fetch_add_explicit(&o[i], 1u, memory_order_relaxed); }"
     )
     counts = mk.zeros(40, np.uint32)
