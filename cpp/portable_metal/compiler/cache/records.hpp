@@ -19,7 +19,7 @@ struct CompiledKernel {
     FunctionInfo function;
     std::string entry; // symbol
     enum class Form : std::uint8_t { scalar, rows, threadgroups } form = Form::scalar;
-    bool synchronizes = false; // scalar: has to run thread by thread
+    bool synchronizes = false;     // scalar: has to run thread by thread
     std::uint32_t axes_in_row = 1; // rows: see KernelCode
     std::size_t threadgroup_memory = 0;
     std::size_t stack_size = 0;

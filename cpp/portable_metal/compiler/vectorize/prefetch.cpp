@@ -1,9 +1,9 @@
 // Rows of matrices lie on a page each, where the processor sees no stream to follow: it waits for their first bytes in every
 // iteration. What is read next is where this iteration would read if its counters were those of a later one. A stream is
 // followed to the end of its page only: a short loop asks for what lies two pages on, for the second level of the caches. One
-// that goes down columns asks for what lies beside them, which the next SIMD-group reads: so memory is read in longer pieces, and
-// more of it is under way. What threads copy between barriers is waited for there by all of them: the copy of one iteration asks
-// for that of the next.
+// that goes down columns asks for what lies beside them, which the next SIMD-group reads: so memory is read in longer pieces,
+// and more of it is under way. What threads copy between barriers is waited for there by all of them: the copy of one iteration
+// asks for that of the next.
 #include "vectorize/prefetch.hpp"
 
 #include <algorithm>
