@@ -260,6 +260,33 @@ def test_vectors_of_small_integers_stay_in_words(kind: str, tmp_path: Path) -> N
     assert ".u16" not in text
 
 
+def test_small_numbers_of_words_become_floats_in_pairs(tmp_path: Path) -> None:
+    """One mask for two of them and no addition, where a sum may wait for a power of two."""
+    source = (
+        "kernel void k(device float* o, device const uint* a, device const float* y, uint i [[thread_position_in_grid]]) {"
+        " uint w = a[i], q[2] = {w & 0xffff, w >> 16}; float s[4] = {0, 0, 0, 0}; for (int j = 0; j < 2; ++j) {"
+        " s[0] += y[j] * (q[j] & 0x000f); s[1] += y[j + 2] * (q[j] & 0x00f0); s[2] += y[j + 4] * (q[j] & 0x0f00);"
+        " s[3] += y[j + 6] * (q[j] & 0xf000); } o[i] = s[0] + s[1] / 16 + s[2] / 256 + s[3] / 4096; }"
+    )
+    text = code(source, tmp_path, options={"math_mode": "relaxed"})
+    assert text.count("cvt.f32.f16") == 8
+    assert not re.search(r"lop3|cvt\.rn\.f32", text)
+    assert len(re.findall(r"and\.b32.*, (983055|15728880);", text)) == 4
+    assert len(re.findall(r"mul\.rn\.f32", text)) <= 4 + 1  # the first products of each sum, and one power of two
+    assert "cvt.f32.f16" not in code(source, tmp_path, options={"math_mode": "safe"})
+
+
+def test_small_numbers_further_up_need_no_shift(tmp_path: Path) -> None:
+    text = code(
+        "kernel void k(device float* o, device const uint* a, uint i [[thread_position_in_grid]])"
+        " { o[i] = (a[i] >> 9 & 63) * 0.3f; }",
+        tmp_path,
+        options={"math_mode": "safe"},
+    )
+    assert re.search(r"lop3\.b32 %r\d+, %r\d+, 32256, ", text)
+    assert not re.search(r"shr|cvt\.rn\.f32", text)
+
+
 def test_neighbours_of_small_integers_are_loaded_as_words(tmp_path: Path) -> None:
     text = code(
         "kernel void k(device float* o, device const ushort* a, constant uint& n, uint i [[thread_position_in_grid]]) {"

@@ -2,6 +2,8 @@
 #include "ptx/conversions.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 #include <vector>
 
 #include "llvm/ADT/DenseMap.h"
@@ -140,25 +142,52 @@ bool is_masked(llvm::Value* number) {
     return is_masked(number, whole, mask);
 }
 
+// By how many bits a word has been shifted right so that those of `mask` lie where they do, and what it was before.
+std::pair<llvm::Value*, unsigned> before_shift(llvm::Value* word, const llvm::APInt& mask) {
+    llvm::Value* whole = nullptr;
+    const llvm::APInt *distance = nullptr, *selector = nullptr;
+    if (match(word, m_LShr(m_Value(whole), m_APInt(distance)))) {
+        return {whole, static_cast<unsigned>(distance->getZExtValue())};
+    }
+    if (match(word, m_Intrinsic<llvm::Intrinsic::nvvm_prmt>(m_Value(whole), m_Zero(), m_APInt(selector)))) {
+        const auto first = static_cast<unsigned>(selector->getZExtValue() & 3);
+        for (unsigned i = 0; 8 * i < mask.getActiveBits(); ++i) {
+            if ((selector->getZExtValue() >> (4 * i) & 7) != first + i) {
+                return {word, 0};
+            }
+        }
+        return {whole, 8 * first};
+    }
+    return {word, 0};
+}
+
 // Conversions share a unit with logic, of half the speed that additions have. With the bits of 2^23 above it a number is the
-// last bits of a float's mantissa; one instruction chooses the number and puts them there.
+// last bits of a float's mantissa; one instruction chooses the number and puts them there. With those of 2^(23 - n) it may be n
+// bits further up.
 llvm::Value* to_float(WarpBuilder& builder, llvm::Value* word) {
     constexpr std::uint32_t bits_of_2_23 = 0x4b000000;
-    llvm::Value* magic = builder.getInt32(bits_of_2_23);
+    unsigned shift = 0;
     llvm::Value *whole = nullptr, *raised = nullptr;
     const llvm::APInt *mask = nullptr, *selector = nullptr;
     if (is_masked(word, whole, mask)) {
-        raised = builder.choose_or(whole, *mask, magic);
+        llvm::APInt bits = *mask;
+        const auto [before, distance] = before_shift(whole, bits);
+        if (bits.getActiveBits() + distance <= mantissa_bits) {
+            whole = before;
+            bits <<= shift = distance;
+        }
+        raised = builder.choose_or(whole, bits, builder.getInt32(bits_of_2_23 - (shift << mantissa_bits)));
     } else if (match(word, m_Intrinsic<llvm::Intrinsic::nvvm_prmt>(m_Value(whole), m_Zero(), m_APInt(selector)))) {
         constexpr std::uint64_t last_of_second = 0x7000;
-        raised = builder.call(
-            llvm::Intrinsic::nvvm_prmt,
-            {whole, magic, builder.getInt32(static_cast<std::uint32_t>(selector->getZExtValue() | last_of_second))});
+        raised = builder.call(llvm::Intrinsic::nvvm_prmt,
+                              {whole, builder.getInt32(bits_of_2_23),
+                               builder.getInt32(static_cast<std::uint32_t>(selector->getZExtValue() | last_of_second))});
     } else {
         return builder.CreateUIToFP(word, builder.getFloatTy());
     }
-    return builder.CreateFAdd(builder.CreateBitCast(raised, builder.getFloatTy()),
-                              llvm::ConstantFP::get(builder.getFloatTy(), -8388608.0));
+    return builder.CreateFAdd(
+        builder.CreateBitCast(raised, builder.getFloatTy()),
+        llvm::ConstantFP::get(builder.getFloatTy(), -std::ldexp(1.0, static_cast<int>(mantissa_bits - shift))));
 }
 
 bool is_conversion(const llvm::Instruction& instruction) {
@@ -225,6 +254,9 @@ llvm::Value* widened(llvm::CastInst& cast, Widener& widener) {
     WarpBuilder builder(&cast);
     llvm::Value* number = cast.getOperand(0);
     const bool is_unsigned = llvm::isa<llvm::UIToFPInst>(cast) || (llvm::isa<llvm::SIToFPInst>(cast) && is_masked(number));
+    if (is_unsigned && cast.getType()->isFloatTy() && number->getType() == builder.getInt32Ty() && is_masked(number)) {
+        return to_float(builder, number);
+    }
     if (!is_narrow(*number->getType())) {
         return nullptr;
     }

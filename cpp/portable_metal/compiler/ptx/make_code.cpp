@@ -24,6 +24,7 @@
 #include "ptx/entry.hpp"
 #include "ptx/fused_sums.hpp"
 #include "ptx/orderings.hpp"
+#include "ptx/paired_numbers.hpp"
 #include "ptx/simd_functions.hpp"
 #include "ptx/simd_matrices.hpp"
 #include "ptx/small_arrays.hpp"
@@ -35,7 +36,7 @@ namespace metalki::compiler::ptx {
 namespace {
 
 constexpr unsigned registers_of_processor = 65536;
-constexpr unsigned many_registers = 80;
+constexpr unsigned many_registers = 64; // with more of them fewer threadgroups are there to wait for memory
 
 // PTX allows letters, digits, _ and $; profilers show this name.
 std::string entry_name(const std::string& function) {
@@ -137,6 +138,7 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     spread_vector_indices(module);
     guard_alignment(module);
     merge_loads(module, machine);
+    convert_in_pairs(module);
     widen_numbers(module);
     fuse_sums(module);
     const bool wants_registers = hoist_loads(module);

@@ -342,10 +342,13 @@ private:
             llvm::Type* type =
                 llvm::FixedVectorType::get(in_words ? builder.getInt32Ty() : element, static_cast<unsigned>(piece.size / unit));
             llvm::Value* vector = load(builder, plan, head, type, llvm::Align(static_cast<std::uint64_t>(piece.size)));
+            std::map<std::uint64_t, llvm::Value*> elements;
             for (std::size_t i = 0; i < piece.count; ++i) {
                 const Part& part = plan.group.parts[piece.first + i];
                 const auto bytes = static_cast<std::uint64_t>(part.offset - head.offset);
-                llvm::Value* value = builder.CreateExtractElement(vector, bytes / static_cast<std::uint64_t>(unit));
+                const std::uint64_t index = bytes / static_cast<std::uint64_t>(unit);
+                llvm::Value*& known = elements[index];
+                llvm::Value* value = known = known ? known : builder.CreateExtractElement(vector, index);
                 if (in_words) {
                     const std::uint64_t shift = bytes % word_size * 8;
                     value = builder.CreateTrunc(shift ? builder.CreateLShr(value, shift) : value, element);
