@@ -63,3 +63,29 @@ def test_powers_of_what_is_special() -> None:
     assert same.all(), [(x[i], y[i], got[i], want[i]) for i in np.flatnonzero(~same)[:5]]
     zeros = (want == 0) & (got == 0)
     assert np.array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
+
+
+TANH = """#include <metal_stdlib>
+using namespace metal;
+kernel void k(device float* o, device const float* x, uint i [[thread_position_in_grid]]) { o[i] = tanh(x[i]); }"""
+
+
+def test_hyperbolic_tangents() -> None:
+    x = np.concatenate(
+        [
+            np.arange(0, 2**32, 9973, dtype=np.uint32).view(np.float32),
+            np.linspace(-10, 10, 200001, dtype=np.float32),
+            np.float32([0.0, -0.0, 1e-45, -1e-45, 0.6, -0.6, np.inf, -np.inf, np.nan]),
+        ]
+    )
+    out = mk.zeros(x.size)
+    mk.Kernel(TANH)(out, mk.array(x), ndrange=x.size)
+    found = out.numpy()
+    with np.errstate(all="ignore"):
+        want = np.tanh(x.astype(np.float64))
+        error = np.abs(found - want) / np.maximum(np.spacing(np.abs(want).astype(np.float32)), 1e-45)
+    number = ~np.isnan(x)
+    assert np.isnan(found[~number]).all()
+    assert error[number].max() < 5
+    assert np.abs(found[number]).max() <= 1
+    np.testing.assert_array_equal(np.signbit(found[number]), np.signbit(x[number]))

@@ -24,7 +24,8 @@ VectorRegisters registers_of(const llvm::TargetMachine& machine) {
     bool x86 = machine.getTargetTriple().isX86();
     bool avx512 = x86 && processor.checkFeatures("+avx512f");
     bool words = avx512 && processor.checkFeatures("+avx512bw"); // masks of 32 lanes in one register
-    return {avx512 ? 64U : x86 && processor.checkFeatures("+avx") ? 32U : 16U, words};
+    bool fused = !x86 || avx512 || processor.checkFeatures("+fma");
+    return {avx512 ? 64U : x86 && processor.checkFeatures("+avx") ? 32U : 16U, words, fused};
 }
 
 llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::TargetMachine& machine) {

@@ -136,6 +136,10 @@ void Widener::emit_call(const llvm::CallInst& call, Mask mask) {
     if (power && call.getType()->isFloatTy()) {
         return define(call, emit_power(vector(call.getArgOperand(0)), vector(call.getArgOperand(1))));
     }
+    bool tanh = intrinsic ? intrinsic->getIntrinsicID() == llvm::Intrinsic::tanh : name == "tanhf";
+    if (tanh && call.getType()->isFloatTy() && vector_registers_.fused) {
+        return define(call, emit_tanh(vector(call.getArgOperand(0))));
+    }
     if (is_saturated_conversion(call)) {
         return define(call, emit_saturated_conversion(call));
     }

@@ -3,12 +3,12 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <span>
 
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/MDBuilder.h"
 
+#include "vectorize/polynomial.hpp"
 #include "vectorize/widener.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -38,22 +38,6 @@ constexpr double far = 320;            // 2^far is no float, nor is 2^-far
 struct PowerOfTwo {
     llvm::Value *high = nullptr, *low = nullptr;
 };
-
-llvm::Constant* number(llvm::Value* like, double value) {
-    return llvm::ConstantFP::get(like->getType(), value);
-}
-
-llvm::Value* fused(llvm::IRBuilderBase& builder, llvm::Value* a, llvm::Value* b, llvm::Value* c) {
-    return builder.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
-}
-
-llvm::Value* polynomial(llvm::IRBuilderBase& builder, llvm::Value* x, std::span<const double> coefficients) {
-    llvm::Value* out = number(x, coefficients.back());
-    for (std::size_t i = coefficients.size() - 1; i-- > 0;) {
-        out = builder.CreateIntrinsic(llvm::Intrinsic::fmuladd, {x->getType()}, {out, x, number(x, coefficients[i])});
-    }
-    return out;
-}
 
 // log2 of a positive number that is neither denormal nor infinite, in double; less `lifted`.
 PowerOfTwo log2_in_double(llvm::IRBuilderBase& builder, llvm::Value* x, llvm::Value* lifted) {

@@ -37,6 +37,7 @@ inline constexpr const char* scratch_mark = "metalki.scratch";
 struct VectorRegisters {
     unsigned bytes = 16;
     bool masks = false;
+    bool fused = false; // multiplies and adds in one instruction
 };
 
 // The lanes that take part; null: all 32.
@@ -250,6 +251,7 @@ private:
     llvm::Value* emit_intrinsic(const llvm::CallInst& call, Mask mask);
     llvm::Value* emit_call_in_parts(const llvm::CallInst& call);
     llvm::Value* emit_power(llvm::Value* x, llvm::Value* y); // widen_power.cpp
+    llvm::Value* emit_tanh(llvm::Value* x);                  // widen_tanh.cpp
     llvm::Value* emit_any_power(llvm::Value* x, llvm::Value* y);
     static bool is_saturated_conversion(const llvm::CallInst& call); // widen_conversions.cpp
     llvm::Value* emit_saturated_conversion(const llvm::CallInst& call);
