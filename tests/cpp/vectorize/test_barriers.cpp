@@ -199,3 +199,21 @@ TEST_CASE("sums that change places, or are needed as they were, do not share one
     compare_across_barriers(sums_over_barriers("%a", "%a3"));
     compare_across_barriers(sums_over_barriers("%b2", "%b"));
 }
+
+TEST_CASE("what all SIMD-groups of a threadgroup share is computed once for each piece between barriers") {
+    std::string code = vector_code(shared(R"(
+  store i32 %v, ptr %here
+  call void @__metalki_barrier(i32 2)
+  %other = sub i32 127, %index
+  %there = getelementptr i32, ptr %memory, i32 %other
+  %w = load i32, ptr %there
+  store i32 %w, ptr %mine
+  ret void
+)"),
+                                   rows());
+    std::size_t behind = code.find("\ninside");
+    REQUIRE(behind != std::string::npos);
+    std::string block = code.substr(behind, code.find("\n\n", behind) - behind);
+    CHECK(count(block, "load <32 x i32>") == 1);
+    CHECK(count(block, "invariant.load") == 0);
+}

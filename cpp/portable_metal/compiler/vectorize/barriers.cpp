@@ -50,6 +50,7 @@ private:
     void cut();
     void find_regions();
     void find_live_slots();
+    void find_shared();
     void make_frame();
     void emit_dispatch();
     void emit_region(unsigned index, llvm::BasicBlock* entry, llvm::BasicBlock* done);
@@ -66,6 +67,7 @@ private:
     std::vector<Region> regions_;
     std::vector<llvm::AllocaInst*> promotable_, private_arrays_, scratch_;
     LiveSlots live_in_;
+    std::set<const llvm::Instruction*> shared_;              // in the prologue, the same for all SIMD-groups
     std::map<llvm::AllocaInst*, llvm::AllocaInst*> waiting_; // slot: its array
     std::map<llvm::AllocaInst*, llvm::AllocaInst*> copies_;  // private array: one for each SIMD-group
     std::map<llvm::AllocaInst*, llvm::AllocaInst*> scratch_map_;
@@ -143,6 +145,19 @@ void BarrierCutter::find_live_slots() {
     }
     live_in_ = live_slots(body_, promotable_);
     merge_slots(promotable_, live_in_);
+}
+
+void BarrierCutter::find_shared() {
+    auto is_shared = [&](const llvm::Value* operand) {
+        const auto* instruction = llvm::dyn_cast<llvm::Instruction>(operand);
+        return instruction ? shared_.count(instruction) > 0
+                           : !llvm::isa<llvm::Argument>(operand) || operand == body_.getArg(unsigned(BodyParameter::context));
+    };
+    for (const llvm::Instruction& instruction : *prologue_) {
+        if (llvm::all_of(instruction.operand_values(), is_shared)) {
+            shared_.insert(&instruction);
+        }
+    }
 }
 
 void BarrierCutter::make_frame() {
@@ -282,9 +297,10 @@ void BarrierCutter::emit_region(unsigned index, llvm::BasicBlock* entry, llvm::B
             builder.CreateStore(builder.CreateLoad(slot->getAllocatedType(), waiting), own);
         }
     }
+    llvm::IRBuilder<> once(entry->getTerminator()); // behind a condition that each SIMD-group meets, nothing leaves the loop
     for (llvm::Instruction& instruction : *prologue_) {
         if (!instruction.isTerminator()) {
-            llvm::Instruction* copy = builder.Insert(instruction.clone());
+            llvm::Instruction* copy = (shared_.count(&instruction) ? once : builder).Insert(instruction.clone());
             values[&instruction] = copy;
             llvm::RemapInstruction(copy, values, llvm::RF_NoModuleLevelChanges);
         }
@@ -335,6 +351,7 @@ llvm::Function& BarrierCutter::run() {
     cut();
     find_live_slots();
     find_regions();
+    find_shared();
     make_frame();
     emit_dispatch();
     body_.eraseFromParent();
