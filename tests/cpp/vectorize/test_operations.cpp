@@ -33,6 +33,18 @@ TEST_CASE("evenly spaced numbers that wrap round become what they are when they 
     }
 }
 
+TEST_CASE("numbers of rows are made wider without a choice between two ways") {
+    constexpr std::string_view text = R"(
+  %p = mul i32 %y, %n
+  %q = add i32 %p, %x
+  %wq = zext i32 %q to i64
+  %there = getelementptr i32, ptr %in, i64 %wq
+  %r = load i32, ptr %there
+)";
+    CHECK(count(vector_code(stored(text), rows()), "sext i32") == 0);
+    compare(stored(text), 33);
+}
+
 TEST_CASE("no lane that is off divides: by zero, or the lowest number by -1") {
     constexpr std::string_view text = R"(
   %d = and i32 %v, 3

@@ -33,12 +33,6 @@ Shape simplified(Shape shape) {
     return shape;
 }
 
-// The scalar part has zeros where the offsets have bits: each lane is the bitwise or of both.
-bool is_disjoint(const Shape& shape) {
-    return std::ranges::all_of(shape.offsets,
-                               [&](std::int64_t c) { return c >= 0 && (shape.zeros >= 63 || c >> shape.zeros == 0); });
-}
-
 template <class Function> Shape map_offsets(const Shape& shape, unsigned zeros, Function function) {
     Shape out = shape.is_parts() ? Shape::parts(shape.partition, zeros) : Shape::affine({}, zeros);
     for (unsigned lane = 0; lane < lanes; ++lane) {
@@ -113,7 +107,7 @@ Shape shape_of_product(const Shape& a, std::int64_t factor, bool fits) {
 }
 
 Shape shape_of_shift_right(const Shape& a, unsigned amount) {
-    if (!is_disjoint(a)) {
+    if (!a.is_disjoint()) {
         return Shape::varying();
     }
     Shape out = map_offsets(a, a.zeros > amount ? a.zeros - amount : 0, [&](std::int64_t c) { return c >> amount; });
@@ -122,7 +116,7 @@ Shape shape_of_shift_right(const Shape& a, unsigned amount) {
 }
 
 Shape shape_of_bitwise(const Instruction& instruction, const Shape& a, const llvm::APInt& constant) {
-    if (!is_disjoint(a)) {
+    if (!a.is_disjoint()) {
         return Shape::varying();
     }
     std::int64_t low = a.zeros >= 63 ? -1 : (std::int64_t{1} << a.zeros) - 1;
@@ -320,6 +314,10 @@ Shape Shape::in_parts(const Partition& finer) const {
     return out;
 }
 
+bool Shape::is_disjoint() const {
+    return std::ranges::all_of(offsets, [&](std::int64_t c) { return c >= 0 && (zeros >= 63 || c >> zeros == 0); });
+}
+
 Shape join(const Shape& a, const Shape& b) {
     if (!a.is_compact() || !b.is_compact()) {
         return Shape::varying();
@@ -403,7 +401,7 @@ bool survives_extension(const llvm::CastInst& extension, const Shape& operand) {
     }
     unsigned bits = extension.getSrcTy()->getIntegerBitWidth();
     // Offsets that fill low bits carry into no sign.
-    if (is_disjoint(operand) && std::ranges::max(operand.offsets) >> (bits - 1) == 0) {
+    if (operand.is_disjoint() && std::ranges::max(operand.offsets) >> (bits - 1) == 0) {
         return true;
     }
     return bits >= 32 && fits_half(operand, bits) && only_addresses(extension);
@@ -446,7 +444,7 @@ bool compares_high_bits(const llvm::ICmpInst& comparison, const ShapeLookup& sha
     }
     bool below = llvm::ICmpInst::isLT(predicate) || llvm::ICmpInst::isGE(predicate);
     std::int64_t highest = std::ranges::max(left.offsets);
-    return below && left.kind == Shape::Kind::affine && right.is_uniform() && is_disjoint(left) &&
+    return below && left.kind == Shape::Kind::affine && right.is_uniform() && left.is_disjoint() &&
            (right.zeros >= 63 || highest >> right.zeros == 0);
 }
 
@@ -508,7 +506,7 @@ Shape linear_shape(const Instruction& instruction, const ShapeLookup& shape_of, 
     case Instruction::Freeze:
         return operand;
     case Instruction::Trunc:
-        operand.no_wrap = is_disjoint(operand);
+        operand.no_wrap = operand.is_disjoint();
         return operand;
     default:
         return Shape::varying();

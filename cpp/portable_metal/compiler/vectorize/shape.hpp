@@ -48,6 +48,8 @@ struct Shape {
     bool is_varying() const { return kind == Kind::varying; }
     bool has_scalar() const { return kind == Kind::uniform || kind == Kind::affine; }
     bool is_parts() const { return kind == Kind::parts; }
+    // The scalar part has zeros where the offsets have bits: each lane is the bitwise or of both.
+    bool is_disjoint() const;
     bool is_compact() const { return has_scalar() || is_parts(); }
     // The same with a scalar part for each set of a finer partition.
     Shape in_parts(const Partition& finer) const;

@@ -208,23 +208,21 @@ llvm::Value* Widener::emit_affine(const llvm::Instruction& instruction) {
     return clone_scalar(instruction, false);
 }
 
-// Lanes may wrap round where the scalar part does not: `i - 1` of lane 0. A negative scalar part is then right for the others.
+// Lanes may wrap round where the scalar part does not: `i - 1` of lane 0. The highest lane's number, made wider, is then right,
+// and so are those before it that wrapped as well; a negative scalar part is right for these.
 llvm::Value* Widener::emit_extension(llvm::Value* narrow, const Shape& shape, llvm::Type* wide, bool is_signed) {
     if (is_signed) {
         return builder_.CreateSExt(narrow, wide);
     }
     auto [lowest, highest] = std::ranges::minmax(shape.offsets);
-    if (shape.no_wrap || lowest == highest) {
+    if (shape.no_wrap || lowest == highest || shape.is_disjoint()) {
         return builder_.CreateZExt(narrow, wide);
     }
     auto number = [](llvm::Type* type, std::int64_t value) {
         return llvm::ConstantInt::get(type, static_cast<std::uint64_t>(value), true);
     };
-    llvm::Value* first = builder_.CreateAdd(narrow, number(narrow->getType(), lowest));
     llvm::Value* last = builder_.CreateAdd(narrow, number(narrow->getType(), highest));
-    llvm::Value* wraps = builder_.CreateICmpULT(last, first);
-    llvm::Value* start = builder_.CreateSelect(wraps, builder_.CreateSExt(first, wide), builder_.CreateZExt(first, wide));
-    return builder_.CreateSub(start, number(wide, lowest));
+    return builder_.CreateSub(builder_.CreateZExt(last, wide), number(wide, highest));
 }
 
 llvm::Value* Widener::emit_varying(const llvm::Instruction& instruction, Mask mask) {
