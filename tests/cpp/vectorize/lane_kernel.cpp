@@ -8,6 +8,7 @@
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Verifier.h"
+#include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -299,6 +300,10 @@ void compare(std::string_view text, std::uint32_t number, std::string_view decla
         INFO("first difference at ", first);
         CHECK(vectors == threads);
     }
+}
+
+bool has(const llvm::TargetMachine& machine, const char* feature) {
+    return machine.getTargetTriple().isX86() && machine.getMCSubtargetInfo()->checkFeatures(feature);
 }
 
 std::size_t count(std::string_view text, std::string_view part) {

@@ -103,6 +103,9 @@ std::string vector_code(std::string_view text, Geometry geometry, std::string_vi
 // Runs both for some grids that fill their SIMD-groups and some that do not, and wants the same.
 void compare(std::string_view text, std::uint32_t number = 0, std::string_view declarations = "");
 
+// A feature of this x86 processor.
+bool has(const llvm::TargetMachine& machine, const char* feature);
+
 std::size_t count(std::string_view text, std::string_view part);
 
 } // namespace vectorize_test

@@ -11,10 +11,6 @@ using namespace vectorize_test;
 
 namespace {
 
-bool has(const llvm::TargetMachine& machine, const char* feature) {
-    return machine.getTargetTriple().isX86() && machine.getMCSubtargetInfo()->checkFeatures(feature);
-}
-
 // Stores a number that is computed from the lane's word.
 std::string of_word(std::string_view lines) {
     return std::string(own_words) + std::string(lines) + "\n  store i32 %r, ptr %mine\n  ret void\n";

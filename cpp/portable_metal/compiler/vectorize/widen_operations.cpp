@@ -272,6 +272,11 @@ llvm::Value* Widener::emit_varying(const llvm::Instruction& instruction, Mask ma
         llvm::Value* condition = same_way ? scalar(choice->getCondition()) : vector(choice->getCondition());
         return builder_.CreateSelect(condition, on, off);
     }
+    if (const auto* comparison = llvm::dyn_cast<llvm::ICmpInst>(&instruction)) {
+        if (llvm::Value* found = compare_halves(*comparison)) {
+            return found;
+        }
+    }
     llvm::Instruction* wide = nullptr;
     if (const auto* operation = llvm::dyn_cast<llvm::BinaryOperator>(&instruction)) {
         wide = llvm::BinaryOperator::Create(operation->getOpcode(), vector(operation->getOperand(0)),

@@ -157,6 +157,14 @@ private:
     llvm::Value* emit_division(const llvm::BinaryOperator& division, Mask mask);
     llvm::Value* emit_address(const llvm::GetElementPtrInst& address);
 
+    // widen_comparisons.cpp
+    struct Halves {
+        llvm::Value* high = nullptr; // of all lanes
+        llvm::Value* low = nullptr;  // five bits of each lane, in bytes
+    };
+    std::optional<Halves> halves_of(const llvm::Value* value, unsigned steps);
+    llvm::Value* compare_halves(const llvm::ICmpInst& comparison);
+
     // widen_components.cpp
     llvm::Value* interleave(llvm::Value* components);
     llvm::Value* deinterleave(llvm::Value* wide, unsigned components);
