@@ -3,6 +3,7 @@
 
 #include "llvm/MC/MCSubtargetInfo.h"
 
+#include "codegen/masked_stores.hpp"
 #include "codegen/repeated_prefetches.hpp"
 #include "codegen/small_numbers.hpp"
 #include "lane_kernel.hpp"
@@ -72,4 +73,28 @@ TEST_CASE("a line is asked for once in a block") {
     CHECK(asked({0, 65, 130}) == 3);
     CHECK(asked({0, 40}) == 2);
     CHECK(asked({1000, 1004}) == 1);
+}
+
+TEST_CASE("masked stores to one place become one, unless something reads or writes between them") {
+    auto stores = [](std::string_view between) {
+        Kernel kernel(R"(
+  %m = insertelement <4 x i1> zeroinitializer, i1 true, i32 0
+  %m2 = insertelement <4 x i1> %m, i1 true, i32 1
+  call void @llvm.masked.store.v4i32.p0(<4 x i32> <i32 1, i32 2, i32 3, i32 4>, ptr %out, i32 4, <4 x i1> %m2)
+)" + std::string(between) +
+                          "  call void @llvm.masked.store.v4i32.p0(<4 x i32> <i32 5, i32 6, i32 7, i32 8>, ptr %out, i32 4, "
+                          "<4 x i1> %m)\n  ret void\n",
+                      "declare void @llvm.masked.store.v4i32.p0(<4 x i32>, ptr, i32, <4 x i1>)\n");
+        llvm::FunctionAnalysisManager none;
+        compiler::MergeMaskedStores().run(kernel.function(), none);
+        std::string code;
+        llvm::raw_string_ostream stream(code);
+        kernel.function().print(stream);
+        Words found = run_once(kernel, Words(4), Words(4));
+        CHECK(found == Words{5, 2, 0, 0});
+        return count(code, "call void @llvm.masked.store");
+    };
+    CHECK(stores("") == 1);
+    CHECK(stores("  %r = load i32, ptr %in\n") == 2);
+    CHECK(stores("  store i32 9, ptr %in\n") == 2);
 }

@@ -25,6 +25,7 @@
 #include "codegen/compaction.hpp"
 #include "codegen/half_comparisons.hpp"
 #include "codegen/long_blocks.hpp"
+#include "codegen/masked_stores.hpp"
 #include "codegen/private_array_loops.hpp"
 #include "codegen/repeated_prefetches.hpp"
 #include "codegen/small_numbers.hpp"
@@ -154,6 +155,7 @@ void optimize_vectors(llvm::Module& module, llvm::TargetMachine& machine) {
     if (machine.getTargetTriple().isX86() && !machine.getMCSubtargetInfo()->checkFeatures("+avx512fp16")) {
         late.addPass(WidenHalfComparisons());
     }
+    late.addPass(MergeMaskedStores());
     late.addPass(DropRepeatedPrefetches());
     late.addPass(ConvertSmallNumbers(machine));
     late.addPass(llvm::ADCEPass());
