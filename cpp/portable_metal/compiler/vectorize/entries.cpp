@@ -53,46 +53,55 @@ llvm::Value* lanes_of(llvm::IRBuilderBase& builder, llvm::Value* simdgroup, cons
     return builder.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, builder.getInt32(lanes));
 }
 
-llvm::Function& make_row_entry(llvm::Function& body, llvm::Function& rest, const std::string& name) {
+llvm::Function& make_row_entry(llvm::Function& body, OtherBody other, llvm::Function& rest, const std::string& name) {
     llvm::LLVMContext& context = body.getContext();
     auto* word = llvm::Type::getInt32Ty(context);
     llvm::Function* entry = make_function(body, name, {llvm::PointerType::get(context, 0), word, word, word, word});
     rest.addFnAttr(llvm::Attribute::AlwaysInline);
     llvm::Value *place = entry->getArg(0), *first = entry->getArg(1), *count = entry->getArg(2), *y = entry->getArg(3),
                 *z = entry->getArg(4);
-    auto* start = llvm::BasicBlock::Create(context, "start", entry);
-    auto* loop = llvm::BasicBlock::Create(context, "loop", entry);
-    auto* tail = llvm::BasicBlock::Create(context, "tail", entry);
-    auto* partial = llvm::BasicBlock::Create(context, "partial", entry);
-    auto* done = llvm::BasicBlock::Create(context, "done", entry);
-    llvm::IRBuilder<> builder(start);
+    auto block = [&](const char* label) { return llvm::BasicBlock::Create(context, label, entry); };
+    llvm::BasicBlock *start = block("start"), *whole = block("whole"), *tail = block("tail"), *partial = block("partial"),
+                     *done = block("done");
+    llvm::IRBuilder<> builder(tail);
     auto* zero = builder.getInt32(0);
     auto* all = builder.getInt32(lanes);
-    builder.CreateCondBr(builder.CreateICmpUGE(count, all), loop, tail);
-    builder.SetInsertPoint(loop);
-    llvm::PHINode* x = builder.CreatePHI(word, 2);
-    llvm::PHINode* left = builder.CreatePHI(word, 2);
-    builder.CreateCall(&body, {place, zero, x, y, z, all});
-    llvm::Value* next_x = builder.CreateNUWAdd(x, all);
-    llvm::Value* next_left = builder.CreateNUWSub(left, all);
-    x->addIncoming(first, start);
-    x->addIncoming(next_x, loop);
-    left->addIncoming(count, start);
-    left->addIncoming(next_left, loop);
-    builder.CreateCondBr(builder.CreateICmpUGE(next_left, all), loop, tail);
-    builder.SetInsertPoint(tail);
-    llvm::PHINode* tail_x = builder.CreatePHI(word, 2);
-    llvm::PHINode* tail_left = builder.CreatePHI(word, 2);
-    tail_x->addIncoming(first, start);
-    tail_x->addIncoming(next_x, loop);
-    tail_left->addIncoming(count, start);
-    tail_left->addIncoming(next_left, loop);
+    llvm::PHINode *tail_x = builder.CreatePHI(word, 2), *tail_left = builder.CreatePHI(word, 2);
     builder.CreateCondBr(builder.CreateICmpNE(tail_left, zero), partial, done);
     builder.SetInsertPoint(partial);
     builder.CreateCall(&rest, {place, zero, tail_x, y, z, tail_left});
     builder.CreateBr(done);
     builder.SetInsertPoint(done);
     builder.CreateRetVoid();
+    builder.SetInsertPoint(start);
+    tail_x->addIncoming(first, start);
+    tail_left->addIncoming(count, start);
+    builder.CreateCondBr(builder.CreateICmpUGE(count, all), whole, tail);
+    auto run_all = [&](llvm::Function& simdgroup) {
+        llvm::BasicBlock* loop = block("loop");
+        builder.SetInsertPoint(loop);
+        llvm::PHINode *x = builder.CreatePHI(word, 2), *left = builder.CreatePHI(word, 2);
+        builder.CreateCall(&simdgroup, {place, zero, x, y, z, all});
+        llvm::Value *next_x = builder.CreateNUWAdd(x, all), *next_left = builder.CreateNUWSub(left, all);
+        x->addIncoming(first, whole);
+        x->addIncoming(next_x, loop);
+        left->addIncoming(count, whole);
+        left->addIncoming(next_left, loop);
+        tail_x->addIncoming(next_x, loop);
+        tail_left->addIncoming(next_left, loop);
+        builder.CreateCondBr(builder.CreateICmpUGE(next_left, all), loop, tail);
+        return loop;
+    };
+    llvm::BasicBlock* loop = run_all(body);
+    if (!other.body) {
+        llvm::BranchInst::Create(loop, whole);
+        return *entry;
+    }
+    other.body->addFnAttr(llvm::Attribute::AlwaysInline);
+    llvm::BasicBlock* other_loop = run_all(*other.body);
+    builder.SetInsertPoint(whole);
+    llvm::Value* applies = builder.CreateCall(other.test, {place, zero, first, y, z, all});
+    builder.CreateCondBr(applies, other_loop, loop);
     return *entry;
 }
 

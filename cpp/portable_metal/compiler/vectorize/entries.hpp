@@ -8,8 +8,14 @@
 
 namespace metalki::compiler::vectorize {
 
+// Another body, for rows of which `test` says so.
+struct OtherBody {
+    llvm::Function* body = nullptr; // null: none
+    llvm::Function* test = nullptr;
+};
+
 // void name(context, x, count, y, z): threads x to x + count - 1 of a row of the grid. `rest` takes less than 32 lanes.
-llvm::Function& make_row_entry(llvm::Function& body, llvm::Function& rest, const std::string& name);
+llvm::Function& make_row_entry(llvm::Function& body, OtherBody other, llvm::Function& rest, const std::string& name);
 
 // void name(context): all SIMD-groups of a threadgroup, one after the other; the body has no barriers.
 llvm::Function& make_group_entry(llvm::Function& body, const Geometry& geometry, const std::string& name);

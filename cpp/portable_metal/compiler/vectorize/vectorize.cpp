@@ -28,7 +28,9 @@ VectorRegisters registers_of(const llvm::TargetMachine& machine) {
     return {avx512 ? 64U : x86 && processor.checkFeatures("+avx") ? 32U : 16U, words, fused};
 }
 
-llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::TargetMachine& machine) {
+// `other`, if asked for: code for rows whose lanes exchange numbers with those of their own SIMD-group.
+llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::TargetMachine& machine,
+                      OtherBody* other = nullptr) {
     llvm::DominatorTree dominators(kernel);
     llvm::LoopInfo loops(dominators);
     Divergence divergence(kernel, loops, geometry);
@@ -36,7 +38,18 @@ llvm::Function& widen(llvm::Function& kernel, const Geometry& geometry, llvm::Ta
     Analyses analyses(builder);
     LoadGroups load_groups(kernel, divergence, analyses.functions.getResult<llvm::AAManager>(kernel));
     VectorMath mathematics(machine);
-    return Widener(kernel, divergence, load_groups, mathematics, registers_of(machine)).run();
+    Widener widener(kernel, divergence, load_groups, mathematics, registers_of(machine));
+    llvm::Function& body = widener.run();
+    if (other && !widener.flipped_bits().empty()) {
+        Widener near(kernel, divergence, load_groups, mathematics, registers_of(machine));
+        near.stay_in_blocks(widener.flipped_bits());
+        other->body = &near.run();
+        other->test = near.make_near_test();
+        if (!other->test) {
+            std::exchange(other->body, nullptr)->eraseFromParent();
+        }
+    }
+    return body;
 }
 
 // A function that stayed out of line and synchronises would have to wait for lanes that are not in it.
@@ -88,9 +101,10 @@ llvm::Function& vectorize(llvm::Function& kernel, const Geometry& geometry, cons
         whole.aligned = !can_stream(kernel);
         Geometry partial = whole;
         partial.full = false;
-        llvm::Function& body = widen(kernel, whole, machine);
+        OtherBody near;
+        llvm::Function& body = widen(kernel, whole, machine, &near);
         llvm::Function& rest = widen(kernel, partial, machine);
-        llvm::Function& rows = make_row_entry(body, rest, name);
+        llvm::Function& rows = make_row_entry(body, near, rest, name);
         if (!can_stream(kernel)) {
             return rows;
         }

@@ -20,11 +20,10 @@ bool fills_low_bits(const Shape& shape) {
 // None: a value that is not known in front of all else, or whose high bits differ too.
 std::optional<Widener::Halves> Widener::halves_of(const llvm::Value* value, unsigned steps) {
     const Shape shape = divergence_.shape_of(value);
-    bool known = llvm::isa<llvm::ConstantInt>(value) || prologue_values_.count(value) > 0;
+    bool known = llvm::isa<llvm::ConstantInt>(value) || is_known_first(value);
     if (known && shape.is_uniform()) {
-        auto* low = llvm::ConstantInt::get(value->getType(), lanes - 1);
-        llvm::Value* bits = builder_.CreateTrunc(builder_.CreateAnd(scalar(value), low), builder_.getInt8Ty());
-        return Halves{builder_.CreateAnd(scalar(value), llvm::ConstantExpr::getNot(low)), splat(bits)};
+        llvm::Value* low = builder_.CreateAnd(builder_.CreateTrunc(scalar(value), builder_.getInt8Ty()), lanes - 1);
+        return Halves{bits_of_blocks(value), splat(low)};
     }
     if (known && fills_low_bits(shape)) {
         return Halves{scalar(value), lane_constants(builder_.getInt8Ty(), shape.offsets)};

@@ -5,6 +5,7 @@
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/GetElementPtrTypeIterator.h"
 #include "llvm/IR/IntrinsicsX86.h"
+#include "llvm/Transforms/Utils/ValueMapper.h"
 
 #include "vectorize/widener.hpp"
 
@@ -28,6 +29,14 @@ std::vector<llvm::Value*> cut(llvm::IRBuilder<>& builder, llvm::Value* whole, un
 }
 
 } // namespace
+
+// The bits that lead to other blocks.
+llvm::Value* Widener::bits_of_blocks(const llvm::Value* flipped) {
+    llvm::Value* bits = scalar(flipped);
+    return near_bits_.count(flipped)
+               ? llvm::Constant::getNullValue(bits->getType())
+               : builder_.CreateAnd(bits, llvm::ConstantInt::getSigned(bits->getType(), -std::int64_t{lanes}));
+}
 
 // The place of a block's first number, and the bits in which a lane's number differs from its place in the block. None: other
 // lanes than those of a block, or values that are not known here.
@@ -67,11 +76,14 @@ std::optional<Widener::Exchange> Widener::exchange_of(const llvm::Value* value, 
         }
         if (Shape shape = divergence_.shape_of(own); is_in_a_row(shape)) {
             llvm::Value *first = scalar(own), *flipped = scalar(other);
-            auto of_block = llvm::ConstantInt::getSigned(flipped->getType(), -std::int64_t{lanes});
+            if (is_known_first(other)) {
+                flipped_bits_.insert(other);
+            }
             Exchange out;
-            out.start = builder_.CreateXor(first, builder_.CreateAnd(flipped, of_block));
+            out.start = builder_.CreateXor(first, bits_of_blocks(other));
             out.flipped = builder_.CreateAnd(builder_.CreateZExtOrTrunc(flipped, builder_.getInt32Ty()), lanes - 1);
             out.no_wrap = true;
+            out.near = near_bits_.count(other) > 0;
             if (shape.zeros < lane_bits) {
                 llvm::Value* off = builder_.CreateAnd(first, lanes - 1);
                 out.condition = builder_.CreateICmpEQ(off, llvm::ConstantInt::get(off->getType(), 0));
@@ -119,6 +131,37 @@ std::optional<Widener::Exchange> Widener::exchange_of_address(const llvm::GetEle
     return out;
 }
 
+llvm::Function* Widener::make_near_test() {
+    llvm::Type* yes_or_no = builder_.getInt1Ty();
+    auto* type = llvm::FunctionType::get(yes_or_no, body_->getFunctionType()->params(), false);
+    auto* out = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, body_->getName() + ".near", module_);
+    out->addFnAttr(llvm::Attribute::AlwaysInline);
+    llvm::IRBuilder<> builder(llvm::BasicBlock::Create(context_, "test", out));
+    llvm::ValueToValueMapTy values;
+    for (unsigned i : {unsigned(BodyParameter::context), unsigned(BodyParameter::y), unsigned(BodyParameter::z)}) {
+        values[body_->getArg(i)] = out->getArg(i);
+    }
+    for (const llvm::Instruction& instruction : *prologue_) {
+        auto is_known = [&](const llvm::Value* operand) { return llvm::isa<llvm::Constant>(operand) || values.count(operand); };
+        if (!instruction.isTerminator() && llvm::all_of(instruction.operand_values(), is_known)) {
+            llvm::Instruction* copy = builder.Insert(instruction.clone());
+            values[&instruction] = copy;
+            llvm::RemapInstruction(copy, values, llvm::RF_NoModuleLevelChanges);
+        }
+    }
+    llvm::Value* near = builder.getTrue();
+    for (const llvm::Value* bits : near_bits_) {
+        llvm::Value* found = values.lookup(prologue_values_.at(bits));
+        if (!found) {
+            out->eraseFromParent();
+            return nullptr;
+        }
+        near = builder.CreateAnd(near, builder.CreateICmpULT(found, llvm::ConstantInt::get(found->getType(), lanes)));
+    }
+    builder.CreateRet(near);
+    return out;
+}
+
 // Of an access to `count` numbers of this type a lane.
 std::optional<Widener::Exchange> Widener::exchange_at(const llvm::Value* pointer, llvm::Type* element, unsigned count,
                                                       const llvm::BasicBlock* block) {
@@ -141,7 +184,10 @@ Mask Widener::mask_of_block(Mask mask, const Exchange& exchange, unsigned count)
 // one by one.
 template <class InBlock, class OneByOne>
 llvm::Value* Widener::choose_exchange(const Exchange& exchange, InBlock in_block, OneByOne one_by_one) {
-    auto block = [&] {
+    auto block = [&]() -> llvm::Value* {
+        if (exchange.near) {
+            return in_block(exchange);
+        }
         Exchange in_order = exchange;
         in_order.flipped = nullptr;
         llvm::Value* ordered = builder_.CreateICmpEQ(exchange.flipped, builder_.getInt32(0));

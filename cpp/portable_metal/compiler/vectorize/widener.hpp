@@ -53,6 +53,13 @@ public:
     // parameters only.
     llvm::Function& run();
 
+    // Bits in which the places of lanes differ that exchange numbers, as values of the kernel, of those known before all else.
+    const std::set<const llvm::Value*>& flipped_bits() const { return flipped_bits_; }
+    // Code for launches in which none of these bits leads out of a SIMD-group.
+    void stay_in_blocks(const std::set<const llvm::Value*>& bits) { near_bits_ = bits; }
+    // bool near(parameters of the body): whether this is such a launch. Null: it may be one in some SIMD-groups only.
+    llvm::Function* make_near_test();
+
 private:
     // Scalar part for uniform and affine values, an array of the scalar parts where there are some, a vector of all lanes for
     // varying values.
@@ -145,6 +152,7 @@ private:
 
     // widen_operations.cpp
     bool is_prologue(const llvm::Instruction& instruction) const;
+    bool is_known_first(const llvm::Value* value) const { return prologue_values_.count(value) > 0; }
     void emit_instruction(const llvm::Instruction& instruction, Mask mask);
     llvm::Value* clone_scalar(const llvm::Instruction& instruction, bool keep_flags);
     llvm::Value* emit_affine(const llvm::Instruction& instruction);
@@ -226,6 +234,7 @@ private:
         llvm::Value* flipped = nullptr;   // bits of the lanes' numbers; null: none
         llvm::Value* condition = nullptr; // under which it is a block; null: always
         bool no_wrap = false;             // no number of the block exceeds its type
+        bool near = false;                // it is the block of the lanes' own numbers
     };
     std::optional<Exchange> exchange_of(const llvm::Value* value, std::int64_t step, const llvm::BasicBlock* block);
     std::optional<Exchange> exchange_of_address(const llvm::GetElementPtrInst& address, std::int64_t step);
@@ -235,6 +244,7 @@ private:
     template <class InBlock, class OneByOne>
     llvm::Value* choose_exchange(const Exchange& exchange, InBlock in_block, OneByOne one_by_one);
     template <class Yes, class No> llvm::Value* choose(llvm::Value* condition, Yes yes, No no);
+    llvm::Value* bits_of_blocks(const llvm::Value* flipped);
     bool emit_exchanged_load(const llvm::LoadInst& load, Mask mask);
     bool emit_exchanged_store(const llvm::StoreInst& store, llvm::Value* value, Mask mask);
     llvm::Value* load_block(const Exchange& exchange, llvm::Type* element, unsigned count, llvm::Align align, Mask mask);
@@ -301,7 +311,8 @@ private:
     std::set<const llvm::BasicBlock*> headers_;
     std::map<unsigned, llvm::Value*> inputs_;
     std::set<std::pair<const llvm::Value*, const llvm::Value*>> streams_; // asked for
-    llvm::Value* all_lanes_ = nullptr;                                    // mask of the lanes that exist; null: 32
+    std::set<const llvm::Value*> flipped_bits_, near_bits_;
+    llvm::Value* all_lanes_ = nullptr; // mask of the lanes that exist; null: 32
 };
 
 } // namespace metalki::compiler::vectorize
