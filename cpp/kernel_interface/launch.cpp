@@ -100,8 +100,9 @@ void check_bytes(const KernelImpl& kernel, std::size_t position, const ArgumentV
         refuse(kernel, position, "a value was given, but it does not take one");
     if (info.access != Access::read)
         refuse(kernel, position, "the kernel writes it, so it needs a buffer; a value was given");
-    const bool fits = info.is_reference ? value.length == info.nbytes : value.length % info.nbytes == 0;
-    if (value.length == 0 || (info.nbytes != 0 && !fits))
+    const std::size_t size = std::max<std::size_t>(1, info.nbytes); // a pointee that the source only declares has none
+    const bool fits = info.is_reference ? value.length == size : value.length % size == 0;
+    if (value.length == 0 || !fits)
         refuse(kernel, position,
                std::to_string(value.length) + " bytes were given; its type has " + std::to_string(info.nbytes));
 }

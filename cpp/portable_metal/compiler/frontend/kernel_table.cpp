@@ -293,6 +293,8 @@ void Collector::describe_argument(clang::ParmVarDecl& parameter, KernelEntry& en
     if (!pointee.isNull()) {
         how.source = type->isReferenceType() ? Parameter::Source::reference : Parameter::Source::pointer;
         argument.reference = type->isReferenceType();
+        // A specialisation of a template has no members yet where the source only names it.
+        (void)sema_.isCompleteType(parameter.getLocation(), pointee);
         argument.type = describe_type(context_, pointee);
         clang::LangAS space = pointee.getAddressSpace();
         argument.constant_space = space == clang::LangAS::sycl_global_host;
