@@ -42,8 +42,7 @@ void set_priority(const Queue& queue, nb::handle level) {
          {std::pair{"high", Priority::high}, std::pair{"normal", Priority::normal}, std::pair{"low", Priority::low}})
         if (PyUnicode_Check(level.ptr()) && PyUnicode_CompareWithASCIIString(level.ptr(), name) == 0)
             return queue.set_priority(priority);
-    throw ArgumentError(std::string("priority: \"high\", \"normal\" or \"low\" is expected, ") + nb::repr(level).c_str() +
-                        " was given");
+    throw ArgumentError("priority: \"high\", \"normal\" or \"low\" is expected, " + text_of(level.ptr()) + " was given");
 }
 
 nb::object time_limit_of(const Queue& queue) {
@@ -57,8 +56,8 @@ void set_time_limit(const Queue& queue, nb::handle seconds) {
     const double number = PyBool_Check(seconds.ptr()) ? -1 : PyFloat_AsDouble(seconds.ptr());
     PyErr_Clear();
     if (!(number > 0)) // what is no number gave -1
-        throw ArgumentError(std::string("time_limit: a positive number of seconds or None is expected, ") +
-                            nb::repr(seconds).c_str() + " was given");
+        throw ArgumentError("time_limit: a positive number of seconds or None is expected, " + text_of(seconds.ptr()) +
+                            " was given");
     constexpr double longest = 9e9, shortest = 1e-9; // of what nanoseconds count
     queue.set_time_limit(std::chrono::nanoseconds(std::int64_t(std::clamp(number, shortest, longest) * 1e9)));
 }

@@ -55,6 +55,17 @@ void translate(const std::exception_ptr& pointer, void*) {
 
 } // namespace
 
+std::string text_of(PyObject* object) {
+    try {
+        const nb::object text = nb::module_::import_("metalki._text").attr("shown")(nb::handle(object));
+        if (const char* utf8 = PyUnicode_AsUTF8(text.ptr()))
+            return utf8;
+        PyErr_Clear();
+    } catch (nb::python_error&) {
+    }
+    return Py_TYPE(object)->tp_name;
+}
+
 void set_python_error() noexcept {
     try {
         try {

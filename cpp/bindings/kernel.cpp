@@ -38,20 +38,6 @@ KernelState& state_of(PyObject* self) {
     throw ArgumentError("launch of \"" + state.kernel.name() + "\": " + why);
 }
 
-std::string text_of(PyObject* object) {
-    nb::object text = nb::steal(PyObject_Repr(object));
-    if (!text.is_valid()) {
-        PyErr_Clear();
-        return Py_TYPE(object)->tp_name;
-    }
-    const char* utf8 = PyUnicode_AsUTF8(text.ptr());
-    if (!utf8) {
-        PyErr_Clear();
-        return Py_TYPE(object)->tp_name;
-    }
-    return utf8;
-}
-
 std::uint64_t extent_from(const KernelState& state, const char* what, PyObject* item) {
     nb::object number = PyLong_CheckExact(item) ? nb::borrow(item) : nb::steal(PyNumber_Index(item));
     if (!number.is_valid()) {
@@ -524,13 +510,13 @@ void bind_kernel(nb::module_& m) {
                 launch_configuration(state.kernel, extents_from(state, "ndrange", ndrange.ptr()), max_work_group_size);
             return nb::make_tuple(to_python(result.numworkgroups), to_python(result.workgroupsize));
         },
-        nb::arg("kernel"), nb::arg("ndrange"), nb::arg("max_work_group_size"));
+        nb::arg("kernel").none(), nb::arg("ndrange").none(), nb::arg("max_work_group_size"));
     m.def(
         "kernel_max_work_group_size",
         [](nb::handle kernel, std::uint64_t max_work_items) {
             return checked_state(kernel).kernel.max_work_group_size(max_work_items);
         },
-        nb::arg("kernel"), nb::arg("max_work_items"));
+        nb::arg("kernel").none(), nb::arg("max_work_items"));
 }
 
 } // namespace metalki::python

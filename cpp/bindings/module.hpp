@@ -76,6 +76,9 @@ template <class T> T* instance_of(nb::handle object) {
 // Sets the Python error for the exception being handled. Call inside catch (...).
 void set_python_error() noexcept;
 
+// repr(object) for a message: cut where it is long, the type's name where there is none to be had.
+std::string text_of(PyObject* object);
+
 // Releases the GIL for a scope. A thread that wants it back after the interpreter has ended sleeps until the process does:
 // Python would end the thread in the middle of C++ frames, which ends the process.
 class GilRelease {

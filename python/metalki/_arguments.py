@@ -13,6 +13,7 @@ import numpy as np
 from . import _array, _core, _dtypes
 from ._array import Array
 from ._kernel import Kernel
+from ._text import shown
 from .errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -36,13 +37,14 @@ class ThreadgroupMemory:
 def threadgroup(size: Any, dtype: Any = None) -> ThreadgroupMemory:
     """Threadgroup memory for a kernel's `threadgroup` pointer: a number of bytes, or a shape and a dtype."""
     sizes = _array._shape(size, "threadgroup")
-    if dtype is None:
-        if len(sizes) != 1:
-            raise ArgumentError(
-                f"threadgroup: a number of bytes is expected, or a shape and a dtype; {size!r} was given"
-            )
-        return ThreadgroupMemory(sizes[0])
-    return ThreadgroupMemory(math.prod(sizes) * _dtypes.normalize(dtype, "threadgroup").itemsize)
+    if dtype is None and len(sizes) != 1:
+        raise ArgumentError(
+            f"threadgroup: a number of bytes is expected, or a shape and a dtype; {shown(size)} was given"
+        )
+    nbytes = math.prod(sizes) * (1 if dtype is None else _dtypes.normalize(dtype, "threadgroup").itemsize)
+    if nbytes > _array._MOST_BYTES:
+        raise ArgumentError(f"threadgroup: {shown(size)} is more than {_array._MOST_BYTES} bytes")
+    return ThreadgroupMemory(nbytes)
 
 
 class _HostArray:
@@ -145,9 +147,7 @@ def finish(kernel: Kernel, state: dict[Any, Any], queue: _core.Queue) -> None:
 
 
 def _refuse(where: str, expected: str, value: Any) -> NoReturn:
-    text = repr(value)
-    text = text if len(text) <= 60 else text[:57] + "..."
-    raise ArgumentError(f"{where}: {expected}, {type(value).__name__} {text} was given")
+    raise ArgumentError(f"{where}: {expected}, {type(value).__name__} {shown(value)} was given")
 
 
 def _checked(
@@ -272,12 +272,12 @@ def _one(where: str, argument: Argument, dtype: np.dtype, number: Any) -> Any:
             _refuse(where, f"an integer for {dtype} is expected", number)
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         if not low <= int(number) <= high:
-            raise ArgumentError(f"{where}: {int(number)} does not fit {dtype}: {low} to {high}")
+            raise ArgumentError(f"{where}: {shown(int(number))} does not fit {dtype}: {low} to {high}")
         return int(number)
     try:
         exact = float(number)
     except OverflowError:
-        raise ArgumentError(f"{where}: {number} does not fit {dtype}") from None
+        raise ArgumentError(f"{where}: {shown(number)} does not fit {dtype}") from None
     with np.errstate(over="ignore"):
         converted = np.array(exact, np.float64).astype(dtype)
     if math.isfinite(exact) and not math.isfinite(float(converted)):

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _core, _device, _dtypes
 from ._operators import Operators, algorithms
+from ._text import flag, shown
 from .errors import ArgumentError, MetalkiError
 
 __all__ = ["Array", "array", "asarray", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"]
@@ -56,7 +57,7 @@ class Array(Operators):
                 sizes[sizes.index(-1)] = self.size // rest
         if any(s < 0 for s in sizes) or math.prod(sizes) != self.size:
             raise ArgumentError(
-                f"reshape: shape {self.shape} has {self.size} elements, shape {tuple(wanted)} was asked for"
+                f"reshape: shape {self.shape} has {self.size} elements, shape {shown(tuple(wanted))} was asked for"
             )
         return self._view(self.dtype, sizes, 0)
 
@@ -100,10 +101,11 @@ class Array(Operators):
             index = operator.index(key)
         except TypeError:
             raise ArgumentError(
-                f"metalki.Array: an int or a slice along the first axis is expected, {key!r} was given; use .numpy() for more"
+                f"metalki.Array: an int or a slice along the first axis is expected, {shown(key)} was given; "
+                "use .numpy() for more"
             ) from None
         if not -self.shape[0] <= index < self.shape[0]:
-            raise IndexError(f"metalki.Array: index {index} is outside an axis of {self.shape[0]}")
+            raise IndexError(f"metalki.Array: index {shown(index)} is outside an axis of {self.shape[0]}")
         return self._view(self.dtype, list(self.shape[1:]), (index % self.shape[0]) * row)
 
     def _part(self, key: tuple[Any, ...]) -> Array:
@@ -128,7 +130,7 @@ class Array(Operators):
                 count = len(range(start, stop, step))
                 if self.size and ((step != 1 and count > 1) or not (is_whole or count == size)):
                     raise ArgumentError(
-                        f"metalki.Array: only contiguous parts are views, {k!r} along axis {axis} leads to none; "
+                        f"metalki.Array: only contiguous parts are views, {shown(k)} along axis {axis} leads to none; "
                         "metalki.take copies parts"
                     )
                 offset += start * self.strides[axis] if count else 0
@@ -139,7 +141,7 @@ class Array(Operators):
                 if isinstance(k, (bool, np.bool_)):
                     raise ArgumentError("metalki.Array: a bool is no index of an axis")
                 if not -size <= index < size:
-                    raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
+                    raise IndexError(f"index {shown(index)} is out of bounds for axis {axis} with size {size}")
                 if self.size and not is_whole and size != 1:
                     raise ArgumentError(
                         f"metalki.Array: only contiguous parts are views, {index} along axis {axis} leads to none; "
@@ -283,29 +285,29 @@ def _index(value: Any, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise ArgumentError(f"{what}: integers are expected, {value!r} was given") from None
+        raise ArgumentError(f"{what}: integers are expected, {shown(value)} was given") from None
 
 
 def _shape(shape: Any, what: str) -> list[int]:
     if isinstance(shape, (str, bytes)):
-        raise ArgumentError(f"{what}: a shape is an int or a tuple of ints, {shape!r} was given")
+        raise ArgumentError(f"{what}: a shape is an int or a tuple of ints, {shown(shape)} was given")
     try:
         sizes = [operator.index(shape)]
     except TypeError:
         try:
             sizes = [_index(s, what) for s in shape]
         except TypeError:
-            raise ArgumentError(f"{what}: a shape is an int or a tuple of ints, {shape!r} was given") from None
+            raise ArgumentError(f"{what}: a shape is an int or a tuple of ints, {shown(shape)} was given") from None
     if any(s < 0 for s in sizes):
-        raise ArgumentError(f"{what}: a size may not be negative, shape {shape!r} was given")
+        raise ArgumentError(f"{what}: a size may not be negative, shape {shown(shape)} was given")
     if len(sizes) > 32:
         raise ArgumentError(f"{what}: at most 32 axes, {len(sizes)} were given")
     return sizes
 
 
 def _is_private(storage: Any) -> bool:
-    if storage not in ("shared", "private"):
-        raise ArgumentError(f'storage: "shared" or "private" is expected, {storage!r} was given')
+    if not isinstance(storage, str) or storage not in ("shared", "private"):
+        raise ArgumentError(f'storage: "shared" or "private" is expected, {shown(storage)} was given')
     return bool(storage == "private")
 
 
@@ -326,6 +328,16 @@ def ones(shape: Any, dtype: Any = np.float32, storage: str = "shared", *, device
     return full(shape, 1, np.float32 if dtype is None else dtype, storage, device=device)
 
 
+def _like(other: Any, dtype: Any, device: Any, what: str) -> tuple[Any, Any, str, Any]:
+    """Shape, dtype, storage and device of an array like `other`."""
+    if isinstance(other, Array):
+        chosen = other.device if device is None else device
+        return other.shape, other.dtype if dtype is None else dtype, other.storage, chosen
+    if not (hasattr(other, "shape") and hasattr(other, "dtype")):
+        other = _default_dtype(host_array(other, what), other)
+    return other.shape, other.dtype if dtype is None else dtype, "shared", device
+
+
 _PIECE = 1 << 20  # elements
 
 
@@ -340,7 +352,7 @@ def full(shape: Any, value: Any, dtype: Any = None, storage: str = "shared", *, 
     try:
         piece = np.full(result.shape if whole else _PIECE, value, wanted)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ArgumentError(f"full: {value!r} is no value of dtype {wanted}: {error}") from None
+        raise ArgumentError(f"full: {shown(value)} is no value of dtype {wanted}: {error}") from None
     if whole:
         _fill_new(result, piece)
         return result
@@ -352,19 +364,15 @@ def full(shape: Any, value: Any, dtype: Any = None, storage: str = "shared", *, 
 
 
 def empty_like(other: Any, *, dtype: Any = None, device: Any = None) -> Array:
-    """A new array with the shape (and dtype, unless one is given) of `other`."""
-    storage = other.storage if isinstance(other, Array) else "shared"
-    if device is None and isinstance(other, Array):
-        device = other.device
-    return empty(other.shape, other.dtype if dtype is None else dtype, storage, device=device)
+    """A new array with the shape (and dtype, unless one is given) of `other`, which is whatever mk.array takes."""
+    shape, dtype, storage, device = _like(other, dtype, device, "empty_like")
+    return empty(shape, dtype, storage, device=device)
 
 
 def zeros_like(other: Any, *, dtype: Any = None, device: Any = None) -> Array:
-    """A new array of zeros with the shape (and dtype, unless one is given) of `other`."""
-    storage = other.storage if isinstance(other, Array) else "shared"
-    if device is None and isinstance(other, Array):
-        device = other.device
-    return zeros(other.shape, other.dtype if dtype is None else dtype, storage, device=device)
+    """A new array of zeros with the shape (and dtype, unless one is given) of `other`, which is whatever mk.array takes."""
+    shape, dtype, storage, device = _like(other, dtype, device, "zeros_like")
+    return zeros(shape, dtype, storage, device=device)
 
 
 def array(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any = None) -> Array:
@@ -387,7 +395,7 @@ def array(obj: Any, dtype: Any = None, storage: str = "shared", *, device: Any =
         try:
             host = host.astype(_dtypes.normalize(dtype, "array"), copy=False)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ArgumentError(f"array: the values cannot become {dtype!r}: {error}") from None
+            raise ArgumentError(f"array: the values cannot become {shown(dtype)}: {error}") from None
     elif not hasattr(obj, "dtype"):
         host = _default_dtype(host, obj)
     result = _allocate(host.shape, host.dtype, storage, device, "array")
@@ -401,6 +409,7 @@ def asarray(
     """`obj` itself when it is an Array of that dtype (and device, where one is named), else a copy as mk.array makes it.
 
     `copy=True` copies in any case; `copy=False` raises ArgumentError where a copy is needed."""
+    copy = None if copy is None else flag("asarray: copy", copy)
     foreign = None if copy else _foreign(obj, device, "asarray")
     if foreign is not None:
         obj = foreign
@@ -478,8 +487,8 @@ def _allocate(shape: Any, dtype: Any, storage: Any, device: Any, what: str, zero
         found = None
     wanted, code, itemsize, text = found or _recipe(dtype, chosen, what)
     if math.prod(sizes) * itemsize > _MOST_BYTES:
-        raise ArgumentError(f"{what}: shape {tuple(sizes)} of {wanted} is more than {_MOST_BYTES} bytes")
-    return Array(chosen, wanted, code, itemsize, sizes, text, storage != "shared" and _is_private(storage), zeroed)
+        raise ArgumentError(f"{what}: shape {shown(tuple(sizes))} of {wanted} is more than {_MOST_BYTES} bytes")
+    return Array(chosen, wanted, code, itemsize, sizes, text, _is_private(storage), zeroed)
 
 
 def _fill_new(result: Array, host: np.ndarray) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _device
-from ._text import unicode_text
+from ._text import shown, unicode_text
 from .errors import ArgumentError, CompileError, CompileWarning, Diagnostic, _diagnostics
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Library(_core.LibraryBase):
 
     def __getitem__(self, name: str) -> Kernel:
         if not isinstance(name, str):
-            raise ArgumentError(f"Library: a kernel's name is expected, {name!r} was given")
+            raise ArgumentError(f"Library: a kernel's name is expected, {shown(name)} was given")
         return self.kernel(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -45,7 +45,7 @@ class Library(_core.LibraryBase):
         return len(self.function_names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.function_names
+        return isinstance(name, str) and name in self.function_names
 
     def keys(self) -> list[str]:
         """The kernels' names."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import _core, _dtypes
+from ._text import shown
 from .errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def interface(array: Array) -> dict[str, Any]:
 def dlpack(array: Array, stream: int | None) -> Any:
     """A DLPack capsule of the device memory; `stream`, the caller's, waits for what the array's queue has so far."""
     if stream is not None and (not isinstance(stream, int) or stream == 0 or stream < -1):
-        raise ArgumentError(f"__dlpack__: stream is None, -1, 1, 2 or a CUDA stream's handle; {stream!r} was given")
+        raise ArgumentError(
+            f"__dlpack__: stream is None, -1, 1, 2 or a CUDA stream's handle; {shown(stream)} was given"
+        )
     if stream != -1:
         _core.global_queue(array.device).let_stream_wait(_LEGACY_STREAM if stream is None else stream)
     return _core.dlpack_capsule(array, number_of(array.device))
@@ -94,7 +97,7 @@ def _dtype_of(value: Any, typestr: str, where: str) -> np.dtype[Any]:
     try:
         return np.dtype(typestr)
     except TypeError:
-        raise ArgumentError(f"{where}: typestr {typestr!r} is no dtype") from None
+        raise ArgumentError(f"{where}: typestr {shown(typestr)} is no dtype") from None
 
 
 def adopt(value: Any, device: _core.Device, where: str) -> Foreign | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _core
 from ._core import Device
-from ._text import unicode_text
+from ._text import shown, unicode_text
 from .errors import ArgumentError
 
 __all__ = ["Device", "device", "device_synchronize", "devices", "set_device", "use_device"]
@@ -38,11 +38,11 @@ def find_device(wanted: Any) -> Device:
     try:
         index = operator.index(wanted)
     except TypeError:
-        raise ArgumentError(f"device: a Device, an index or a name is expected, {wanted!r} was given") from None
+        raise ArgumentError(f"device: a Device, an index or a name is expected, {shown(wanted)} was given") from None
     there = devices()
     if not 0 <= index < len(there) or isinstance(wanted, bool):
         names = ", ".join(f"{d.index}: {d.id} ({d.name})" for d in there)
-        raise ArgumentError(f"device: there is no device {wanted!r}; there are: {names}")
+        raise ArgumentError(f"device: there is no device {shown(wanted)}; there are: {names}")
     return there[index]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._text import shown
 from .errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -57,14 +58,14 @@ def normalize(dtype: Any, what: str) -> np.dtype[Any]:
     try:
         result: np.dtype[Any] = np.dtype(dtype)
     except (TypeError, ValueError) as error:
-        raise ArgumentError(f"{what}: a numpy dtype is expected, {dtype!r} was given") from error
+        raise ArgumentError(f"{what}: a numpy dtype is expected, {shown(dtype)} was given") from error
     return result
 
 
 def code_of(dtype: np.dtype[Any], device: _core.Device, what: str) -> int:
     """The element type's code. Raises ArgumentError when a device array cannot have this dtype."""
     if dtype.hasobject or dtype.itemsize == 0:
-        raise ArgumentError(f"{what}: dtype {dtype!r} cannot be in device memory")
+        raise ArgumentError(f"{what}: dtype {shown(dtype)} cannot be in device memory")
     if not dtype.isnative or (dtype.byteorder == ">" and np.little_endian):
         raise ArgumentError(
             f"{what}: big-endian dtype {dtype.str!r} is not supported; convert with .astype(dtype.newbyteorder('='))"

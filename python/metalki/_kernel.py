@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _compile, _core, _device
 from ._core import Kernel
-from ._text import unicode_text
+from ._text import shown, unicode_text
 from .errors import ArgumentError
 
 __all__ = ["Kernel"]
@@ -36,7 +36,7 @@ def kernel_from_library(
 ) -> Kernel:
     """The kernel `name` of `library`; the same name and constants give the same object."""
     if name is not None and not isinstance(name, str):
-        raise ArgumentError(f"kernel_function: a kernel's name is a str, {name!r} was given")
+        raise ArgumentError(f"kernel_function: a kernel's name is a str, {shown(name)} was given")
     if name == "":
         raise ArgumentError("kernel_function: the kernel's name is empty")
     name = unicode_text("kernel_function: the kernel's name", name or "")
@@ -81,9 +81,9 @@ def _constants(values: Mapping[int | str, Any] | None) -> list[tuple[int | str, 
             try:
                 key = key.__index__()
             except AttributeError:
-                raise ArgumentError(f"function_constants: keys are indices or names, {key!r} was given") from None
+                raise ArgumentError(f"function_constants: keys are indices or names, {shown(key)} was given") from None
             if not 0 <= key < 65536:
-                raise ArgumentError(f"function_constants: an index is 0 to 65535, {key} was given")
+                raise ArgumentError(f"function_constants: an index is 0 to 65535, {shown(key)} was given")
         result.append((key, _numbers(key, value)))
     return result
 
@@ -95,12 +95,13 @@ def _numbers(key: int | str, value: Any) -> list[Any]:
     numbers = [_dtypes_item(item) for item in items]
     if not numbers or not all(isinstance(n, (bool, int, float)) for n in numbers):
         raise ArgumentError(
-            f"function constant {key!r}: a number or a tuple of numbers is expected, {value!r} was given"
+            f"function constant {shown(key)}: a number or a tuple of numbers is expected, {shown(value)} was given"
         )
     return numbers
 
 
 def _dtypes_item(item: Any) -> Any:
-    if isinstance(item, np.generic):
-        return float(item) if item.dtype.kind not in "biu" else item.item()
-    return item
+    if isinstance(item, np.generic) and item.dtype.kind in "biu":
+        return item.item()
+    is_real = isinstance(item, np.generic) and (item.dtype.kind == "f" or item.dtype.name == "bfloat16")
+    return float(item) if is_real else item

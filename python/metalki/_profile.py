@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import _core
+from ._text import shown
 from .errors import ArgumentError
 
 __all__ = ["KernelProfile", "LaunchRecord", "Profile", "profile"]
@@ -80,10 +81,13 @@ class Profile:
         """Writes a trace in Chrome's JSON format, which ui.perfetto.dev and chrome://tracing open: a row per queue.
 
         Raises ArgumentError when the file cannot be written."""
+        text = self._recorded()._trace()
+        if not isinstance(path, (str, os.PathLike)):
+            raise ArgumentError(f"Profile.save: a path is expected, {shown(path)} was given")
         try:
-            Path(path).write_text(self._recorded()._trace(), encoding="utf-8")
-        except OSError as error:
-            raise ArgumentError(f"Profile.save: {path} cannot be written: {error}") from error
+            Path(path).write_text(text, encoding="utf-8")
+        except (OSError, ValueError) as error:  # ValueError: no name of a file
+            raise ArgumentError(f"Profile.save: {shown(path)} cannot be written: {error}") from error
 
     def __str__(self) -> str:
         return self.table()

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from . import _core, _device
 from ._core import Event, synchronize
-from ._text import unicode_text
+from ._text import shown, unicode_text
 from .errors import ArgumentError
 
 __all__ = ["Event", "Queue", "global_queue", "on_complete", "synchronize", "synchronize_async"]
@@ -35,7 +35,7 @@ class Queue(_core.Queue):
         time_limit: float | None = None,
     ) -> None:
         if label is not None and not isinstance(label, str):
-            raise ArgumentError(f"Queue: label is a str, {label!r} was given")
+            raise ArgumentError(f"Queue: label is a str, {shown(label)} was given")
         label = unicode_text("Queue: the label", label or "")
         super().__init__(_device.device() if device is None else _device.find_device(device), label)
         self.priority = priority

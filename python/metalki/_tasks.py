@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _core, _device
+from ._text import shown
 from .errors import ArgumentError
 
 __all__ = ["Task", "spawn"]
@@ -80,5 +81,5 @@ def spawn(function: Callable[..., Any], /, *arguments: Any) -> Task:
 
     What it launches runs after what the caller had launched before. Raises ArgumentError when it is no function."""
     if not callable(function):
-        raise ArgumentError(f"spawn: a function is expected, {function!r} was given")
+        raise ArgumentError(f"spawn: a function is expected, {shown(function)} was given")
     return Task(function, arguments)

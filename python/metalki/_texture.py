@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _array, _core, _device, _dtypes
+from ._text import shown, unicode_text
 from .errors import ArgumentError
 
 __all__ = ["Sampler", "Texture"]
@@ -94,9 +95,10 @@ class Texture(_core.TextureBase):
             or not isinstance(mip_levels, (int, np.integer))
             or not 1 <= mip_levels <= 2**31
         ):
-            raise ArgumentError(f"Texture: mip_levels is a number from 1, {mip_levels!r} was given")
+            raise ArgumentError(f"Texture: mip_levels is a number from 1, {shown(mip_levels)} was given")
         if not isinstance(label, str):
-            raise ArgumentError(f"Texture: label is a str, {label!r} was given")
+            raise ArgumentError(f"Texture: label is a str, {shown(label)} was given")
+        unicode_text("Texture: the label", label)
         chosen = _device.device() if device is None else _device.find_device(device)
         super().__init__(
             chosen,
@@ -137,7 +139,7 @@ class Texture(_core.TextureBase):
     def level_shape(self, level: int) -> tuple[int, ...]:
         """The shape of `numpy(level)`: width, height and depth halve from level to level. Raises ArgumentError for others."""
         if isinstance(level, bool) or not isinstance(level, (int, np.integer)) or not 0 <= level < self.mip_levels:
-            raise ArgumentError(f"Texture: level is 0 to {self.mip_levels - 1}, {level!r} was given")
+            raise ArgumentError(f"Texture: level is 0 to {self.mip_levels - 1}, {shown(level)} was given")
         letters = _TYPES[self._type][1]
         halved = (
             max(n >> int(level), 1) if letter in "whd" else n for letter, n in zip(letters, self._axes, strict=True)
@@ -201,7 +203,7 @@ class Sampler(_core.SamplerBase):
         chosen_address = _choice(_ADDRESSES, address, "Sampler", "address")
         chosen_mip = _choice(_MIP_FILTERS, mip_filter, "Sampler", "mip_filter")
         if not isinstance(normalized, (bool, np.bool_)):
-            raise ArgumentError(f"Sampler: normalized is True or False, {normalized!r} was given")
+            raise ArgumentError(f"Sampler: normalized is True or False, {shown(normalized)} was given")
         chosen = _device.device() if device is None else _device.find_device(device)
         super().__init__(chosen, chosen_filter, chosen_mip, chosen_address, bool(normalized))
         self._filter, self._address = filter, address
@@ -224,7 +226,7 @@ class Sampler(_core.SamplerBase):
 
 def _choice(choices: dict[str, Any], value: Any, call: str, what: str) -> Any:
     if not isinstance(value, str) or value not in choices:
-        raise ArgumentError(f"{call}: {what} is one of {', '.join(choices)}; {value!r} was given")
+        raise ArgumentError(f"{call}: {what} is one of {', '.join(choices)}; {shown(value)} was given")
     return choices[value]
 
 
@@ -269,10 +271,10 @@ def _expected(name: str | None, channels: int) -> str:
 
 
 def _given(value: Any, host: np.ndarray | None) -> str:
-    return f"shape {value!r}" if host is None else f"an array of shape {host.shape}"
+    return f"shape {shown(value)}" if host is None else f"an array of shape {host.shape}"
 
 
 def _size(size: int) -> int:
     if size > 2**31:
-        raise ArgumentError(f"Texture: a size of {size} is above what any texture has")
+        raise ArgumentError(f"Texture: a size of {shown(size)} is above what any texture has")
     return size

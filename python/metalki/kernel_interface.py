@@ -12,6 +12,7 @@ import numpy as np
 from . import _array, _core, _device, _kernel, _queue, _tasks
 from ._array import Array
 from ._kernel import Kernel
+from ._text import flag, shown
 from .errors import ArgumentError
 
 __all__ = [
@@ -65,7 +66,9 @@ class MetalBackend:
 
 def _check(backend: Any, what: str) -> None:
     if not isinstance(backend, MetalBackend):
-        raise ArgumentError(f"{what}: a back end such as metalki.MetalBackend() is expected, {backend!r} was given")
+        raise ArgumentError(
+            f"{what}: a back end such as metalki.MetalBackend() is expected, {shown(backend)} was given"
+        )
 
 
 def functional(backend: MetalBackend) -> bool:
@@ -149,7 +152,7 @@ def versioninfo(backend: MetalBackend, file: TextIO | None = None) -> None:
 
     _check(backend, "versioninfo")
     if file is not None and not hasattr(file, "write"):
-        raise ArgumentError(f"versioninfo: a text file is expected, {file!r} was given")
+        raise ArgumentError(f"versioninfo: a text file is expected, {shown(file)} was given")
     facts = dict(_core.version_info())
     facts["current device"] = _device.device().id
     facts["cache path"] = str(_cache.folder() or "none (METALKI_CACHE=0)")
@@ -157,7 +160,10 @@ def versioninfo(backend: MetalBackend, file: TextIO | None = None) -> None:
     facts["numpy"] = np.__version__
     facts["OS"] = platform.platform()
     width = max(map(len, facts))
-    print("\n".join(f"{name:<{width}}  {value}" for name, value in facts.items()), file=file or sys.stdout)
+    print(
+        "\n".join(f"{name:<{width}}  {value}" for name, value in facts.items()),
+        file=sys.stdout if file is None else file,
+    )
 
 
 def allocate(backend: MetalBackend, dtype: Any, shape: Any, unified: bool = False) -> Array:
@@ -179,7 +185,7 @@ def ones(backend: MetalBackend, dtype: Any, shape: Any, unified: bool = False) -
 
 
 def _storage(unified: bool) -> str:
-    return "shared" if unified or _device.device().unified_memory else "private"
+    return "shared" if flag("unified", unified) or _device.device().unified_memory else "private"
 
 
 def copyto(backend: MetalBackend, dst: Any, src: Any) -> None:
@@ -340,7 +346,7 @@ def launch(
         kernel = source_or_kernel
     else:
         kernel = _kernel.make_kernel(source_or_kernel, name, function_constants=function_constants, options=options)
-    if launch:
+    if flag("launch: launch", launch):
         kernel.launch(arguments, **geometry)
     return kernel
 
@@ -362,5 +368,5 @@ def _limit(value: int | None, what: str) -> int:
         return 0
     limit = _array._index(value, what)
     if not 1 <= limit < 2**63:
-        raise ArgumentError(f"{what}: the limit is at least 1, {value!r} was given")
+        raise ArgumentError(f"{what}: the limit is at least 1, {shown(value)} was given")
     return limit

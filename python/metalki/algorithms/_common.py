@@ -84,9 +84,12 @@ def _refuse_float64(what: str) -> NoReturn:
     )
 
 
+_NO_NUMBERS = (np.flexible, np.datetime64, np.timedelta64, complex)
+
+
 def is_scalar(value: Any) -> bool:
     """Whether it is a Python or numpy number, which takes part in promotion as numpy has it."""
-    return isinstance(value, (bool, int, float, np.generic)) and not isinstance(value, (np.void, complex))
+    return isinstance(value, (bool, int, float, np.generic)) and not isinstance(value, _NO_NUMBERS)
 
 
 def result_type(values: list[Any], what: str) -> DType:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _array
 from .._array import Array
+from .._text import shown
 from ..errors import ArgumentError
 from . import _common as c
 from .elementwise import Operand, Request, run
@@ -118,5 +119,5 @@ def _place(key: Any, axis: int, size: int) -> int:
 
 def _refuse(key: Any) -> NoReturn:
     raise ArgumentError(
-        f"metalki.Array: elements are assigned by ints, slices, None, '...' or a bool array, {key!r} was given"
+        f"metalki.Array: elements are assigned by ints, slices, None, '...' or a bool array, {shown(key)} was given"
     )

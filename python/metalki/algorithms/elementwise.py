@@ -12,6 +12,7 @@ import numpy as np
 from .. import _array, _core, _dtypes
 from .._array import Array
 from .._kernel import Kernel
+from .._text import shown
 from ..errors import ArgumentError
 from . import _common as c
 from .geometry import CHUNK, CPU_CHUNK, Layout, broadcast_strides, contiguous_strides, layout, merged
@@ -200,7 +201,7 @@ def _named(expr: str, arrays: Sequence[Any], named: dict[str, Any]) -> dict[str,
         values[found] = value
     for name, value in named.items():
         if not name.isidentifier() or not name.isascii():
-            raise ArgumentError(f"broadcast: {name!r} is no name that a kernel can have")
+            raise ArgumentError(f"broadcast: {shown(name)} is no name that a kernel can have")
         values[name] = value
     return {k: v if c.is_scalar(v) else c.as_operand(v, "broadcast") for k, v in values.items()}
 

@@ -18,6 +18,7 @@ import numpy as np
 from .. import _array, _dtypes
 from .._array import Array
 from .._kernel import Kernel
+from .._text import shown
 from ..errors import ArgumentError
 from . import _common as c
 from .elementwise import Operand, Request, _named, broadcast, operands
@@ -461,9 +462,11 @@ def _checked_operator(op: Any, init: Any, what: str) -> None:
     if op not in OPERATORS:
         words = set(re.findall(r"[A-Za-z_]\w*", op))
         if not {"a", "b"} & words:
-            raise ArgumentError(f"{what}: {op!r} is none of {' '.join(OPERATORS)}, nor an MSL expression of a and b")
+            raise ArgumentError(
+                f"{what}: {shown(op)} is none of {' '.join(OPERATORS)}, nor an MSL expression of a and b"
+            )
         if init is None:
-            raise ArgumentError(f"{what}: the operator {op!r} needs its neutral element as init=")
+            raise ArgumentError(f"{what}: the operator {shown(op)} needs its neutral element as init=")
 
 
 def _empty(op: str, shape: tuple[int, ...], dtype: DType, init: Any, like: Array | None, nothing: bool) -> Array:
