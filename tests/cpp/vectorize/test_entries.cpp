@@ -51,11 +51,13 @@ std::string picked(std::string_view condition) {
 
 } // namespace
 
-TEST_CASE("large launches store past the caches, also behind a condition, and ask for what they read a page ahead") {
+TEST_CASE("large launches store past the caches, also behind a condition, and ask for what they read two pages ahead") {
     for (std::string_view condition : {"  %h = icmp ult i32 %x, %n\n", "  %h = icmp sgt i32 %old, 3\n"}) {
         std::string text = vector_code(picked(condition), flat());
         CHECK(count(text, "!nontemporal") == 1);
         CHECK(count(text, "call void @llvm.prefetch") == 4); // two lines of the stream, two ends of rows
+        CHECK(count(text, ", i64 8192\n") == 1);
+        CHECK(count(text, ", i64 8256\n") == 1);
         CHECK(count(text, "call void @llvm.masked.store") > 1);
     }
     CHECK(count(vector_code(count_up, flat()), "!nontemporal") == 0);

@@ -15,7 +15,7 @@ std::int64_t bytes_of(llvm::Type* type, const llvm::DataLayout& layout) {
 }
 
 constexpr std::int64_t most_prefetched = 512; // bytes of a part
-constexpr std::int64_t page = 4096;
+constexpr std::int64_t pages_on = 8192;
 constexpr std::uint64_t into_second_level = 2;
 constexpr std::size_t most_streams = 8;
 // In bytes; smaller ones of one or two lanes cost more than a gather.
@@ -236,12 +236,13 @@ void Widener::emit_prefetch(const llvm::CallInst& call) {
     prefetch_lines(call.getArgOperand(0), 0, static_cast<llvm::ConstantInt*>(call.getArgOperand(2))->getZExtValue());
 }
 
-// What a launch that streams reads comes in streams as well, which the processor follows to the end of a page only.
+// What a launch that streams reads comes in streams as well, which the processor follows to the end of a page only; where one
+// is asked for a page ahead only, memory is waited for.
 void Widener::prefetch_stream(const llvm::Value* pointer) {
     const Shape shape = divergence_.shape_of(pointer);
     if (!shape.is_uniform() && shape.is_compact() && streams_.size() < most_streams &&
         streams_.insert(neighbourhood_of(pointer)).second) {
-        prefetch_lines(pointer, page, into_second_level);
+        prefetch_lines(pointer, pages_on, into_second_level);
     }
 }
 
