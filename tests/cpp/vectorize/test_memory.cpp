@@ -210,3 +210,15 @@ TEST_CASE("halves of few registers are not gathered where the processor moves th
     CHECK(count(vector_code(halves_at(72, 8), rows()), "call <8 x i16> @llvm.vp.load") == 4);
     CHECK(vector_code(halves_at(500, 1), rows()).find("masked.gather") != std::string::npos);
 }
+
+TEST_CASE("copies of vectors and structures are loads and stores") {
+    for (std::uint32_t bytes : {4u, 12u, 16u, 24u, 32u, 64u}) {
+        const std::string text = "  %w = zext i32 %x to i64\n  %b = mul i64 %w, " + std::to_string(bytes) +
+                                 "\n  %p = getelementptr i8, ptr %out, i64 %b\n  %q = getelementptr i8, ptr %in, i64 %b\n" +
+                                 "  call void @llvm.memcpy.p0.p0.i64(ptr align 4 %p, ptr align 4 %q, i64 " +
+                                 std::to_string(bytes) + ", i1 false)\n  ret void\n";
+        const char* copy = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n";
+        CHECK(count(vector_code(text, flat(), copy), "call void @llvm.memcpy") == 0);
+        compare(text, 0, copy);
+    }
+}

@@ -21,6 +21,7 @@
 #include "vectorize/chains.hpp"
 #include "vectorize/exchanges.hpp"
 #include "vectorize/prefetch.hpp"
+#include "vectorize/small_copies.hpp"
 
 namespace metalki::compiler::vectorize {
 namespace {
@@ -67,6 +68,7 @@ void prepare(llvm::Function& kernel, llvm::TargetMachine& machine) {
     Analyses analyses(builder);
     llvm::FunctionAnalysisManager& functions = analyses.functions;
 
+    load_and_store_small_copies(kernel);
     llvm::ScalarizerPassOptions apart;
     apart.ScalarizeVariableInsertExtract = true;
     // The first round brings to light what the second takes apart.
