@@ -259,3 +259,28 @@ def test_two_gpus_in_one_process() -> None:
     moved = mk.array(results[0], device=GPUS[1])
     assert moved.device == GPUS[1]
     assert np.array_equal(moved.numpy(), results[0].numpy())
+
+
+@pytest.mark.parametrize("threads", [(32, 2, 1), (64, 1, 1)])
+@pytest.mark.parametrize("odd", [0, 1])
+def test_threadgroups_that_share_a_block_keep_their_results(threads: tuple[int, int, int], odd: int) -> None:
+    """Many rows of a product, a SIMD-group each; those behind the last are left out, launch after launch."""
+    kernel = mk.Kernel(
+        HEAD + "kernel void rows(device float* out, device const ushort* a, device const float* x, constant uint& rows,"
+        " uint3 group [[threadgroup_position_in_grid]], uint simd [[simdgroup_index_in_threadgroup]],"
+        " uint lane [[thread_index_in_simdgroup]]) { uint row = group.x * 2 + simd; float sum = 0;"
+        " for (uint k = 8 * lane; k < 512; k += 256) for (uint i = 0; i < 8; ++i)"
+        " sum += (a[row % 1000 * 512 + k + i] & 0x0ff0) * x[k + i];"
+        " sum = simd_sum(sum); if (lane == 0 && row < rows) out[row] = sum; }"
+    )
+    groups = 2 * mk.device().multiprocessor_count * 2048 // 16 + odd
+    rows = 2 * groups - 3
+    random = np.random.default_rng(odd)
+    a = random.integers(0, 1 << 16, (1000, 512)).astype(np.uint16)
+    x = random.integers(-4, 5, 512).astype(np.float32)
+    given = (mk.array(a.reshape(-1), storage="private"), mk.array(x, storage="private"), rows)
+    expected = np.resize((a & 0x0FF0).astype(np.float64) @ x, rows)
+    for _ in range(6):
+        out = mk.full(2 * groups, -1, np.float32, "private")
+        kernel(out, *given, numworkgroups=groups, workgroupsize=threads)
+        np.testing.assert_array_equal(out.numpy(), np.append(expected, [-1, -1, -1]).astype(np.float32))

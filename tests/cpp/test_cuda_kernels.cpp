@@ -155,6 +155,32 @@ TEST_CASE_FIXTURE(Launches, "what comes again and again is compiled for its size
     CHECK(seen.size() == 20);
 }
 
+TEST_CASE_FIXTURE(Launches, "a block does the work of two threadgroups in large grids of rows") {
+    auto rows = pipeline(R"(
+#include <metal_stdlib>
+using namespace metal;
+kernel void rows(device float* out [[buffer(0)]], device const float* a [[buffer(1)]], device const float* x [[buffer(2)]],
+                 uint group [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
+    float sum = 0;
+    for (uint k = 8 * lane; k < 1024; k += 256)
+        for (uint i = 0; i < 8; ++i) sum += a[group * 1024 + k + i] * x[k + i];
+    sum = simd_sum(sum);
+    if (lane == 0) out[group] = sum;
+}
+)",
+                         "rows");
+    auto data = buffer(64);
+    const auto launched = [&](unsigned groups) {
+        for (int i = 0; i < 8; ++i)
+            run(dispatch(rows.get(), {data.get(), data.get(), data.get()}, MTL::Size(32 * groups, 1, 1), MTL::Size(32, 1, 1)));
+        return seen.back().grid[0];
+    };
+    CHECK(launched(4096) == 2048);
+    CHECK(launched(4097) == 4097); // the last one would be alone
+    CHECK(launched(64) == 64);     // processors would have nothing to do
+    CHECK(launched(4096) == 2048);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a fault names the kernel, fails what comes behind it, and leaves a device that is usable again") {
     auto add = pipeline(api_test::add_source, "add");
     auto data = buffer(4096);

@@ -2,6 +2,8 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <iterator>
+#include <regex>
 #include <string>
 
 #include "compiler/gpu_code.hpp"
@@ -70,6 +72,101 @@ TEST_CASE("whole grids of one axis need no guard") {
     CHECK(has(*code, "%ctaid.x"));
     CHECK_FALSE(has(*code, "%ctaid.y"));
     CHECK_FALSE(has(*code, "min.u32"));
+}
+
+// A row of a product a SIMD-group, two of them a threadgroup.
+std::string rows(const char* before, const char* behind) {
+    return std::string(R"(
+    #include <metal_stdlib>
+    using namespace metal;
+    kernel void rows(device float* out [[buffer(0)]], device const float* a [[buffer(1)]], device const float* x [[buffer(2)]],
+                     constant uint& n [[buffer(3)]], uint2 group [[threadgroup_position_in_grid]],
+                     uint simd [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]) {
+        uint row = group.x * 2 + simd; float sum = 0;
+    )") + before +
+           R"(
+        for (uint k = 8 * lane; k < n; k += 256)
+            for (uint i = 0; i < 8; ++i) sum += a[row * n + k + i] * x[k + i];
+        sum = simd_sum(sum);
+    )" + behind +
+           "}";
+}
+
+GpuRequest request_of_pairs() {
+    GpuRequest request;
+    request.whole = request.may_pair = true;
+    request.axes = 2;
+    request.threadgroup = Uint3{32, 2, 1};
+    return request;
+}
+
+TEST_CASE("two threadgroups in a block read what both need once") {
+    const std::string source = rows("", "if (lane == 0 && row < n) out[row] = sum;");
+    const auto pair = make(source.c_str(), "rows", request_of_pairs());
+    CHECK(pair->threadgroups_per_block == 2);
+    GpuRequest request = request_of_pairs();
+    request.may_pair = false;
+    const auto single = make(source.c_str(), "rows", request);
+    CHECK(single->threadgroups_per_block == 1);
+    const auto count = [](const GpuCode& code, const char* text) {
+        std::size_t found = 0;
+        for (std::size_t at = code.ptx.find(text); at != std::string::npos; at = code.ptx.find(text, at + 1))
+            ++found;
+        return found;
+    };
+    CHECK(count(*single, "ld.global.f32") == 16);
+    CHECK(count(*pair, "ld.global.f32") == 24);
+    CHECK(count(*single, "st.global.f32") == 1);
+    CHECK(count(*pair, "st.global.f32") == 2);
+    CHECK(count(*pair, "bar.warp.sync") == 1); // lanes that wrote a row and those that did not
+}
+
+TEST_CASE("rows of two threadgroups that are read side by side have one address") {
+    const auto code = make(R"(
+    #include <metal_stdlib>
+    using namespace metal;
+    kernel void scaled(device float* out [[buffer(0)]], device const char* a [[buffer(1)]], device const float* x [[buffer(2)]],
+                       constant ulong& bytes [[buffer(3)]], constant uint& n [[buffer(4)]],
+                       uint2 group [[threadgroup_position_in_grid]], uint simd [[simdgroup_index_in_threadgroup]],
+                       uint lane [[thread_index_in_simdgroup]]) {
+        int row = (group.x * 2 + simd) * 4;
+        device const char* rows[4];
+        for (int r = 0; r < 4; ++r) rows[r] = a + (row + r) * bytes;
+        float sums[4] = {0, 0, 0, 0};
+        device const float* y = x + lane * 12;
+        for (uint k = lane / 2; k < n; k += 16, y += 384) {
+            for (int r = 0; r < 4; ++r) {
+                device const half* scale = (device const half*)(rows[r] + 18 * k);
+                device const ushort* q = (device const ushort*)scale + 1 + lane % 2 * 4;
+                float sum = 0;
+                for (uint j = 0; j < 4; ++j) sum += y[j] * (q[j] & 15) + y[j + 4] * (q[j] & 240) + y[j + 8] * (q[j] & 3840);
+                sums[r] += *scale * sum;
+            }
+        }
+        for (int r = 0; r < 4; ++r) {
+            float sum = simd_sum(sums[r]);
+            if (lane == 0 && uint(row + r) < n) out[row + r] = sum;
+        }
+    })",
+                           "scaled", request_of_pairs());
+    CHECK(code->threadgroups_per_block == 2);
+    const std::regex counted("add\\.s64 \t(%rd[0-9]+), \\1,");
+    const auto begin = std::sregex_iterator(code->ptx.begin(), code->ptx.end(), counted);
+    CHECK(std::distance(begin, std::sregex_iterator()) <= 4); // a row's and that of x, for aligned and for other addresses
+}
+
+TEST_CASE("threadgroups that could see each other are no pairs") {
+    const char* const plain = "if (lane == 0) out[row] = sum;";
+    const auto per_block = [](const std::string& source) {
+        return make(source.c_str(), "rows", request_of_pairs())->threadgroups_per_block;
+    };
+    CHECK(per_block(rows("", plain)) == 2);
+    CHECK(per_block(rows("threadgroup float own[2]; own[simd] = x[lane]; threadgroup_barrier(mem_flags::mem_threadgroup);"
+                         " sum = own[simd ^ 1];",
+                         plain)) == 1);
+    CHECK(per_block(rows("", "atomic_fetch_add_explicit((device atomic_int*)out, int(sum), memory_order_relaxed);")) == 1);
+    CHECK(per_block(rows("out[row] = 1; sum = out[1];", plain)) == 1); // the second one's own
+    CHECK(per_block(rows("x += row;", plain)) == 1);                   // nothing is the same for both
 }
 
 TEST_CASE("targets") {

@@ -4,6 +4,7 @@
 //   gridDim  = threads per grid / threads per threadgroup, rounded up on each axis, or a part of it: a grid that CUDA refuses
 //   goes in several launches, each of which says in GpuGeometry::threadgroup_base where it begins.
 //   blockDim = threads per threadgroup as dispatched, also in groups at the edge: threads outside of the grid leave at once.
+//   Of code with threadgroups_per_block = 2, gridDim.x is half of that: a block does the work of two threadgroups.
 //   With GpuRequest::folded, blockDim.x is their product and the kernel finds its place by division: for more than 64 threads
 //   in z.
 //   Dynamic shared memory: the kernel's threadgroup arguments one after the other, as the launcher places them.
@@ -43,7 +44,9 @@ struct GpuRequest {
     unsigned most_threads = 0;        // in a threadgroup; 0: as many as the device has. Few may have more registers each
     bool folded = false;              // see the top of this file
     bool whole = false; // only for grids that are a multiple of the threadgroup on each axis, launched in one piece
-    unsigned axes = 3;  // only for grids and threadgroups of a single thread on all but the first so many axes
+    bool may_pair =
+        false;         // with `whole`: only for an even number of threadgroups along x, and enough of them for all processors
+    unsigned axes = 3; // only for grids and threadgroups of a single thread on all but the first so many axes
     // By slot: size of a constant argument or sampler that is passed by value; 0 or missing: by address.
     std::vector<std::uint32_t> value_bytes;
 };
@@ -65,6 +68,7 @@ struct GpuCode {
     std::vector<std::uint32_t> parameter_offsets; // by slot
     std::uint32_t parameter_bytes = 0;
     std::size_t static_threadgroup_memory = 0; // bytes; part of the module's static shared memory
+    unsigned threadgroups_per_block = 1;       // along x
     bool prints = false;                       // writes into GpuGeometry::log
 };
 

@@ -12,6 +12,8 @@ constexpr std::uint32_t most_values_bytes = 3200; // of all: addresses and geome
 constexpr std::uint32_t deepest_threadgroup = 64; // z of CUDA's blocks
 constexpr std::uint32_t small_threadgroup = 512;  // threads that may have 128 registers each
 
+constexpr std::uint32_t most_resident_threads = 2048; // of a processor
+
 // Only what the kernel cannot write, and what has one size.
 std::uint32_t value_size(const compiler::Argument& argument) {
     if (!argument.active)
@@ -56,8 +58,8 @@ bool GpuCode::Form::has_same_shape(const Form& other) const {
         const compiler::Uint3 all = form.threads.value_or(compiler::Uint3{0, 0, 0});
         return std::array{all.x, all.y, all.z};
     };
-    return folded == other.folded && whole == other.whole && axes == other.axes && most_threads == other.most_threads &&
-           size(*this) == size(other);
+    return folded == other.folded && whole == other.whole && may_pair == other.may_pair && axes == other.axes &&
+           most_threads == other.most_threads && size(*this) == size(other);
 }
 
 std::unique_ptr<const GpuCode::Form> GpuCode::make(Form wanted) const {
@@ -65,6 +67,7 @@ std::unique_ptr<const GpuCode::Form> GpuCode::make(Form wanted) const {
     request.target = target_;
     request.folded = wanted.folded;
     request.whole = wanted.whole;
+    request.may_pair = wanted.may_pair;
     request.axes = wanted.axes;
     request.threadgroup = wanted.threads;
     request.most_threads = wanted.most_threads;
@@ -96,6 +99,12 @@ bool GpuCode::is_usual(std::span<const std::uint32_t> lengths) const {
     return true;
 }
 
+// Whether half as many threads still come to all processors more than once.
+bool GpuCode::fills_twice(compiler::Uint3 grid) const {
+    return std::uint64_t{grid.x} * grid.y * grid.z >=
+           std::uint64_t{4} * most_resident_threads * device_.facts().multiprocessors;
+}
+
 // Code that knows its shape is worth a compile for what is launched again and again.
 const GpuCode::Form* GpuCode::specialised(compiler::Uint3 grid, compiler::Uint3 threads) const {
     constexpr unsigned worth_while = 3;
@@ -103,14 +112,16 @@ const GpuCode::Form* GpuCode::specialised(compiler::Uint3 grid, compiler::Uint3 
     wanted.whole = grid.x % threads.x == 0 && grid.y % threads.y == 0 && grid.z % threads.z == 0 &&
                    grid.x / threads.x <= widest_grid && grid.y / threads.y <= highest_grid &&
                    grid.z / threads.z <= highest_grid;
+    wanted.may_pair = wanted.whole && grid.x / threads.x % 2 == 0 && fills_twice(grid);
     wanted.axes = grid.z > 1 || threads.z > 1 ? 3 : grid.y > 1 || threads.y > 1 ? 2 : 1;
-    // With two or three axes the driver's code was up to twice as slow as without: the size is told of lines only.
-    if (threads.y == 1 && threads.z == 1)
+    // With two or three axes the driver's code was up to twice as slow as without: the size is told of lines, and where
+    // addresses in two threadgroups are compared.
+    if ((threads.y == 1 && threads.z == 1) || wanted.may_pair)
         wanted.threads = threads;
     if (std::uint64_t{threads.x} * threads.y * threads.z <= small_threadgroup)
         wanted.most_threads = small_threadgroup;
     const std::uint64_t shape = (std::uint64_t{threads.x} << 40 | std::uint64_t{threads.y} << 24 | threads.z << 8) ^
-                                (wanted.axes << 1 | unsigned{wanted.whole});
+                                (unsigned{wanted.may_pair} << 3 | wanted.axes << 1 | unsigned{wanted.whole});
     if (last_shape_.exchange(shape, std::memory_order_relaxed) != shape) {
         in_a_row_.store(1, std::memory_order_relaxed);
         specialised_.store(nullptr, std::memory_order_relaxed);

@@ -40,6 +40,7 @@ public:
         std::vector<std::uint32_t> value_bytes; // by slot: of arguments that are parameters themselves
         bool folded = false;                    // threadgroups are lines
         bool whole = false;                     // only for grids of whole threadgroups that go in one launch
+        bool may_pair = false;                  // only for an even number of threadgroups along x, and many
         unsigned axes = 3;                      // only for a single thread on the others
         std::optional<compiler::Uint3> threads; // set: for threadgroups of this size only
         unsigned most_threads = 0;              // in a threadgroup; 0: any number
@@ -55,6 +56,7 @@ public:
 private:
     bool is_usual(std::span<const std::uint32_t> lengths) const;
     std::vector<std::uint32_t> value_bytes(std::span<const std::uint32_t> lengths) const;
+    bool fills_twice(compiler::Uint3 grid) const;
     const Form* specialised(compiler::Uint3 grid, compiler::Uint3 threads) const;
     const Form& other(Form wanted) const;
     std::unique_ptr<const Form> make(Form wanted) const;

@@ -126,8 +126,8 @@ void GpuQueue::launch(const GpuCode::Form& form, GpuParameters& parameters, comp
             for (std::uint64_t x = 0; x < groups.x; x += widest_grid) {
                 base.x = static_cast<std::uint32_t>(x);
                 stream_->launch({*form.kernel,
-                                 {std::min(groups.x - base.x, widest_grid), std::min(groups.y - base.y, highest_grid),
-                                  std::min(groups.z - base.z, highest_grid)},
+                                 {std::min(groups.x - base.x, widest_grid) / form.kernel->code().threadgroups_per_block,
+                                  std::min(groups.y - base.y, highest_grid), std::min(groups.z - base.z, highest_grid)},
                                  block,
                                  parameters.threadgroup_memory,
                                  parameters.block.data(),

@@ -324,6 +324,7 @@ std::string gpu_key(const std::string& kernel_key, const GpuRequest& request) {
     out.write(request.most_threads);
     out.write(request.folded);
     out.write(request.whole);
+    out.write(request.may_pair);
     out.write(request.axes);
     out.write_list(request.value_bytes, [&](std::uint32_t bytes) { out.write(bytes); });
     return content_hash(out.take());
@@ -337,6 +338,7 @@ std::string write_gpu_code(const GpuCode& code) {
     out.write_list(code.parameter_offsets, [&](std::uint32_t offset) { out.write(offset); });
     out.write(code.parameter_bytes);
     out.write(static_cast<std::uint64_t>(code.static_threadgroup_memory));
+    out.write(code.threadgroups_per_block);
     out.write(code.prints);
     return out.take();
 }
@@ -350,6 +352,7 @@ std::optional<GpuCode> read_gpu_code(std::string_view record) {
         code.parameter_offsets = in.read_list([&] { return in.read<std::uint32_t>(); });
         code.parameter_bytes = in.read<std::uint32_t>();
         code.static_threadgroup_memory = in.read<std::uint64_t>();
+        code.threadgroups_per_block = in.read<unsigned>();
         code.prints = in.read<bool>();
         return code;
     });

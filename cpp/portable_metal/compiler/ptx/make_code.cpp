@@ -6,6 +6,7 @@
 
 #include "llvm/IR/Verifier.h"
 #include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/InferAddressSpaces.h"
 #include "llvm/Transforms/Scalar/InferAlignment.h"
@@ -16,6 +17,7 @@
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "codegen/synchronization_sites.hpp"
+#include "ptx/address_chains.hpp"
 #include "ptx/address_spaces.hpp"
 #include "ptx/alignment.hpp"
 #include "ptx/conversions.hpp"
@@ -24,6 +26,7 @@
 #include "ptx/entry.hpp"
 #include "ptx/fused_sums.hpp"
 #include "ptx/orderings.hpp"
+#include "ptx/paired_groups.hpp"
 #include "ptx/paired_numbers.hpp"
 #include "ptx/simd_functions.hpp"
 #include "ptx/simd_matrices.hpp"
@@ -36,7 +39,8 @@ namespace metalki::compiler::ptx {
 namespace {
 
 constexpr unsigned registers_of_processor = 65536;
-constexpr unsigned many_registers = 64; // with more of them fewer threadgroups are there to wait for memory
+// With more of them fewer threadgroups are there to wait for memory.
+constexpr unsigned many_registers = 64, registers_of_pair = 72;
 
 // PTX allows letters, digits, _ and $; profilers show this name.
 std::string entry_name(const std::string& function) {
@@ -76,6 +80,15 @@ void optimize_for_gpu(llvm::Module& module, llvm::TargetMachine& machine) {
         late.addPass(llvm::InferAlignmentPass());
         llvm::createModuleToFunctionPassAdaptor(std::move(late)).run(module, late_analyses.modules);
     }
+}
+
+void simplify(llvm::Module& module) {
+    llvm::PassBuilder builder;
+    Analyses analyses(builder);
+    llvm::FunctionPassManager functions;
+    functions.addPass(llvm::InstCombinePass());
+    functions.addPass(llvm::EarlyCSEPass());
+    llvm::createModuleToFunctionPassAdaptor(std::move(functions)).run(module, analyses.modules);
 }
 
 void verify(const llvm::Module& module) {
@@ -136,17 +149,25 @@ GpuCode make_code(KernelModule& kernel, const std::string& thread, const Functio
     optimize_for_gpu(module, machine);
     refuse_initialisers(module, function);
     spread_vector_indices(module);
+    if (request.may_pair && pair_threadgroups(*entry.function)) {
+        out.threadgroups_per_block = 2;
+        simplify(module);
+        relate_numbers(*entry.function);
+        spread_vector_indices(module);
+    }
     guard_alignment(module);
     merge_loads(module, machine);
     convert_in_pairs(module);
     widen_numbers(module);
     fuse_sums(module);
+    chain_addresses(module, machine);
     const bool wants_registers = hoist_loads(module);
     verify(module);
     const ObjectCode text = emit(module, machine, llvm::CodeGenFileType::AssemblyFile);
     out.ptx.assign(text.begin(), text.end());
     if (wants_registers && request.most_threads > 0) {
-        limit_registers(out, std::min(many_registers, registers_of_processor / request.most_threads));
+        const unsigned wanted = out.threadgroups_per_block > 1 ? registers_of_pair : many_registers;
+        limit_registers(out, std::min(wanted, registers_of_processor / request.most_threads));
     }
     return out;
 }

@@ -24,6 +24,10 @@ ThreadPlace::ThreadPlace(WarpBuilder& builder, const Geometry& geometry, const G
     for (unsigned axis = 0; axis < 3; ++axis) {
         const bool is_single = is_one(size_[axis]) && !request.folded;
         thread[axis] = is_single ? builder.getInt32(0) : builder.call(thread_registers[axis]);
+        const auto* size = llvm::dyn_cast<llvm::ConstantInt>(geometry_.threads_per_threadgroup[axis]);
+        if (auto* call = llvm::dyn_cast<llvm::CallInst>(thread[axis]); call && size && !request.folded) {
+            call->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), size->getValue()));
+        }
     }
     if (request.folded) {
         place_folded(thread[0]);

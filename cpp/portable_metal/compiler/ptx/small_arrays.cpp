@@ -9,6 +9,7 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Operator.h"
+#include "llvm/IR/PatternMatch.h"
 
 namespace metalki::compiler::ptx {
 namespace {
@@ -289,6 +290,32 @@ llvm::Value* converted_bytes(llvm::BitCastInst& cast) {
     return nullptr;
 }
 
+// Halves of a number of 64 bits that two words of a vector were put together to: positions in a grid are passed so.
+void take_words(llvm::ExtractElementInst& extract) {
+    auto* cast = llvm::dyn_cast<llvm::BitCastInst>(extract.getVectorOperand());
+    const auto* index = llvm::dyn_cast<llvm::ConstantInt>(extract.getIndexOperand());
+    const auto* words = cast ? llvm::dyn_cast<llvm::FixedVectorType>(cast->getSrcTy()) : nullptr;
+    if (!index || !words || !words->getElementType()->isIntegerTy(32) || !extract.getType()->isIntegerTy(64)) {
+        return;
+    }
+    const std::uint64_t low = 2 * index->getZExtValue();
+    for (llvm::User* user : llvm::make_early_inc_range(extract.users())) {
+        auto* instruction = llvm::cast<llvm::Instruction>(user);
+        llvm::IRBuilder<> builder(instruction);
+        llvm::Value* half = nullptr;
+        if (llvm::isa<llvm::TruncInst>(instruction) && instruction->getType()->isIntegerTy(32)) {
+            half = element_of(builder, cast->getOperand(0), low);
+        } else if (match(instruction,
+                         llvm::PatternMatch::m_LShr(llvm::PatternMatch::m_Value(), llvm::PatternMatch::m_SpecificInt(32)))) {
+            half = builder.CreateZExt(element_of(builder, cast->getOperand(0), low + 1), builder.getInt64Ty());
+        }
+        if (half) {
+            instruction->replaceAllUsesWith(half);
+            instruction->eraseFromParent();
+        }
+    }
+}
+
 unsigned spreadable_elements(llvm::Type* type, const llvm::Value* index) {
     const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
     const bool is_chosen = vector && !llvm::isa<llvm::Constant>(index) && vector->getNumElements() <= most_elements;
@@ -307,6 +334,9 @@ void spread_small_arrays(llvm::Module& module) {
 
 void spread_vector_indices(llvm::Module& module) {
     for (llvm::Function& function : module) {
+        for (auto* extract : all_of<llvm::ExtractElementInst>(function)) {
+            take_words(*extract);
+        }
         for (auto* extract : all_of<llvm::ExtractElementInst>(function)) {
             if (llvm::Value* bit = bit_of(*extract)) {
                 extract->replaceAllUsesWith(bit);

@@ -9,7 +9,7 @@ namespace metalki::compiler::ptx {
 // one. Otherwise they would lie in device memory.
 void spread_small_arrays(llvm::Module& module);
 
-// The same for extractelement and insertelement, and for bytes that are looked at as one number.
+// The same for extractelement and insertelement, and for bytes and words that are looked at as one number.
 void spread_vector_indices(llvm::Module& module);
 
 } // namespace metalki::compiler::ptx
