@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <sstream>
 
 #include "lane_kernel.hpp"
 
@@ -43,6 +44,23 @@ TEST_CASE("numbers of rows are made wider without a choice between two ways") {
 )";
     CHECK(count(vector_code(stored(text), rows()), "sext i32") == 0);
     compare(stored(text), 33);
+}
+
+TEST_CASE("rows of a block are multiplied once") {
+    constexpr std::string_view text = R"(
+  %p = mul i32 %ly, %n
+  %q = add i32 %p, %lx
+  %wq = zext i32 %q to i64
+  %there = getelementptr i32, ptr %in, i64 %wq
+  %r = load i32, ptr %there
+)";
+    std::istringstream code(vector_code(stored(text), columns(4)));
+    int products = 0;
+    for (std::string line; std::getline(code, line);) {
+        products += line.find(" mul ") != std::string::npos && line.find("%n") != std::string::npos;
+    }
+    CHECK(products == 1);
+    compare(stored(text), 37);
 }
 
 TEST_CASE("no lane that is off divides: by zero, or the lowest number by -1") {

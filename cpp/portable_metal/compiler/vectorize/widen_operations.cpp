@@ -131,6 +131,14 @@ llvm::Value* Widener::emit_compact(const llvm::Instruction& instruction) {
 // One operation for all lanes of a part.
 llvm::Value* Widener::emit_parts(const llvm::Instruction& instruction) {
     const Partition partition = divergence_.shape_of(&instruction).partition;
+    if (instruction.getOpcode() == llvm::Instruction::Mul) {
+        for (unsigned i = 0; i < 2; ++i) {
+            const llvm::Value *row = instruction.getOperand(i), *length = instruction.getOperand(1 - i);
+            if (divergence_.shape_of(row).kind == Shape::Kind::affine && divergence_.shape_of(length).is_uniform()) {
+                return pack(multiply_rows(row, length, partition));
+            }
+        }
+    }
     std::vector<std::vector<llvm::Value*>> operands;
     bool choice = llvm::isa<llvm::SelectInst>(instruction);
     for (const llvm::Value* operand : instruction.operand_values()) {
@@ -146,6 +154,21 @@ llvm::Value* Widener::emit_parts(const llvm::Instruction& instruction) {
         out.push_back(emit_part(instruction, own));
     }
     return pack(out);
+}
+
+// One multiplication for the first part; the others lie a number of lengths behind it.
+std::vector<llvm::Value*> Widener::multiply_rows(const llvm::Value* row, const llvm::Value* length,
+                                                 const Partition& partition) {
+    const LaneOffsets offsets = divergence_.shape_of(row).offsets;
+    std::int64_t before = offsets[partition.first_lane(0)];
+    std::vector<llvm::Value*> out{builder_.CreateMul(add_offset(scalar(row), before), scalar(length))};
+    for (unsigned i = 1; i < partition.count; ++i) {
+        std::int64_t own = offsets[partition.first_lane(i)];
+        auto* rows = llvm::ConstantInt::get(row->getType(), static_cast<std::uint64_t>(own - before), true);
+        out.push_back(builder_.CreateAdd(out.back(), builder_.CreateMul(scalar(length), rows)));
+        before = own;
+    }
+    return out;
 }
 
 llvm::Value* Widener::emit_part(const llvm::Instruction& instruction, const std::vector<llvm::Value*>& operands) {

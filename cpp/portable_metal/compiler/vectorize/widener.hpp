@@ -158,6 +158,7 @@ private:
     llvm::Value* emit_affine(const llvm::Instruction& instruction);
     llvm::Value* emit_extension(llvm::Value* narrow, const Shape& shape, llvm::Type* wide, bool is_signed);
     llvm::Value* emit_parts(const llvm::Instruction& instruction);
+    std::vector<llvm::Value*> multiply_rows(const llvm::Value* row, const llvm::Value* length, const Partition& partition);
     llvm::Value* emit_part(const llvm::Instruction& instruction, const std::vector<llvm::Value*>& operands);
     llvm::Value* emit_compact(const llvm::Instruction& instruction);
     llvm::Value* emit_varying(const llvm::Instruction& instruction, Mask mask);
