@@ -75,7 +75,7 @@ enum class LoadOption : int {
 
 enum class LinkInput : int { ptx = 1 };
 
-enum class PointerAttribute : int { context = 1, memory_type = 2, device_ordinal = 9 };
+enum class PointerAttribute : int { memory_type = 2, device_ordinal = 9 };
 
 constexpr unsigned stream_non_blocking = 1;
 constexpr unsigned host_register_portable = 1, host_register_mapped = 2;

@@ -27,13 +27,12 @@ Place place_of(const llvm::Value* address, const llvm::DataLayout& layout) {
     return {base, offset.getZExtValue()};
 }
 
-// The slot of an argument whose address this is.
-std::optional<std::size_t> slot_of(const llvm::Value* address, const llvm::DataLayout& layout) {
-    const auto* argument = llvm::dyn_cast<llvm::LoadInst>(address);
-    if (!argument || !argument->getType()->isPointerTy()) {
+// The slot of the argument whose address is loaded here, from the table that the context points to.
+std::optional<std::size_t> slot_of(const llvm::LoadInst& load) {
+    if (!load.getType()->isPointerTy()) {
         return std::nullopt;
     }
-    auto [entries, at] = place_of(argument->getPointerOperand(), layout);
+    auto [entries, at] = place_of(load.getPointerOperand(), load.getModule()->getDataLayout());
     const auto* table = llvm::dyn_cast<llvm::LoadInst>(entries);
     bool of_context = table && llvm::isa<llvm::Argument>(table->getPointerOperand());
     return of_context && at % sizeof(void*) == 0 ? std::optional(at / sizeof(void*)) : std::nullopt;
@@ -45,7 +44,8 @@ using Key = std::tuple<std::uint64_t, std::uint64_t, llvm::Type*>;
 std::optional<Key> number_of(const llvm::LoadInst& load, std::span<const Argument> arguments) {
     const llvm::DataLayout& layout = load.getModule()->getDataLayout();
     auto [base, offset] = place_of(load.getPointerOperand(), layout);
-    std::optional<std::size_t> slot = slot_of(base, layout);
+    const auto* address = llvm::dyn_cast<llvm::LoadInst>(base);
+    std::optional<std::size_t> slot = address ? slot_of(*address) : std::nullopt;
     if (!load.isSimple() || load.getType()->isAggregateType() || !slot || *slot >= arguments.size()) {
         return std::nullopt;
     }
@@ -68,6 +68,12 @@ llvm::LoadInst* load_address(llvm::IRBuilder<>& builder, llvm::Value* from, std:
 }
 
 } // namespace
+
+bool loads_context(const llvm::LoadInst& load) {
+    const llvm::DataLayout& layout = load.getModule()->getDataLayout();
+    return load.hasMetadata(constant_argument) || slot_of(load) ||
+           llvm::isa<llvm::Argument>(place_of(load.getPointerOperand(), layout).base);
+}
 
 void read_constant_arguments_first(llvm::Function& kernel, std::span<const Argument> arguments) {
     llvm::MapVector<Key, std::vector<llvm::LoadInst*>> found;

@@ -15,22 +15,6 @@
 namespace metalki::compiler::vectorize {
 namespace {
 
-// Loads from the context that every threadgroup receives: its fields, the table of arguments, numbers among them.
-bool loads_context(const llvm::LoadInst& load) {
-    if (load.hasMetadata(constant_argument)) {
-        return true;
-    }
-    const llvm::DataLayout& layout = load.getModule()->getDataLayout();
-    llvm::APInt offset(layout.getIndexTypeSizeInBits(load.getPointerOperandType()), 0);
-    const llvm::Value* base =
-        load.getPointerOperand()->stripAndAccumulateConstantOffsets(layout, offset, /*AllowNonInbounds=*/true);
-    if (const auto* table = llvm::dyn_cast<llvm::LoadInst>(base)) {
-        const llvm::Value* field = table->getPointerOperand();
-        return llvm::isa<llvm::Argument>(field) && load.getType()->isPointerTy();
-    }
-    return llvm::isa<llvm::Argument>(base);
-}
-
 // Two values that have no bit in common in any lane that is on: an addition, whose scalar parts may well have some.
 bool is_sum_by_or(const llvm::Instruction& instruction) {
     const auto* bits = llvm::dyn_cast<llvm::PossiblyDisjointInst>(&instruction);
