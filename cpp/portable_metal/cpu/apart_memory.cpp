@@ -9,6 +9,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined(MAP_FIXED_NOREPLACE) && UINTPTR_MAX > UINT32_MAX
+#define METALKI_CHOOSES_ADDRESSES 1
+// There in a program under ThreadSanitizer, which this file itself may be built without.
+extern "C" [[gnu::weak]] void __tsan_init();
+#endif
+
 namespace metalki::cpu {
 
 namespace {
@@ -32,7 +38,7 @@ constexpr int protection = PROT_READ | PROT_WRITE, anonymous = MAP_PRIVATE | MAP
 std::atomic<std::uintptr_t> next_slot{0};
 std::atomic<std::size_t> blocks{0};
 
-#if defined(MAP_FIXED_NOREPLACE) && !defined(__SANITIZE_THREAD__) && UINTPTR_MAX > UINT32_MAX
+#if METALKI_CHOOSES_ADDRESSES
 std::byte* map_at(std::uintptr_t address, std::size_t size, int flags) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is the point.
     void* wanted = reinterpret_cast<void*>(address);
@@ -50,6 +56,8 @@ std::byte* map_at(std::uintptr_t address, std::size_t size, int flags) {
 std::byte* map_in_a_slot(std::size_t size, std::size_t alignment, int flags) {
     const std::uintptr_t needed = (size + gap_bytes + slot_bytes - 1) / slot_bytes;
     if (size > end_address - first_address || needed > slots / 2)
+        return nullptr;
+    if (&__tsan_init != nullptr) // it takes other addresses for its own, and asks the system for address 0 in their place
         return nullptr;
     if (blocks.fetch_add(1, std::memory_order_relaxed) < most_blocks)
         for (int attempt = 0; attempt < most_attempts; ++attempt) {
