@@ -58,6 +58,9 @@ TEST_CASE("known threadgroups") {
     GpuRequest request;
     request.threadgroup = Uint3{8, 4, 2};
     CHECK(has(*make(lanes, "lanes", request), ".reqntid 8, 4, 2"));
+    request.driver_knows_size = false;
+    CHECK_FALSE(has(*make(lanes, "lanes", request), ".reqntid"));
+    request.driver_knows_size = true;
     request.folded = true;
     const auto folded = make(lanes, "lanes", request);
     CHECK(has(*folded, ".reqntid 64, 1, 1"));

@@ -41,6 +41,7 @@ struct GpuTarget {
 struct GpuRequest {
     GpuTarget target;
     std::optional<Uint3> threadgroup; // code for threadgroups of this size only (.reqntid)
+    bool driver_knows_size = true;    // false: .reqntid is left out
     unsigned most_threads = 0;        // in a threadgroup; 0: as many as the device has. Few may have more registers each
     bool folded = false;              // see the top of this file
     bool whole = false; // only for grids that are a multiple of the threadgroup on each axis, launched in one piece

@@ -25,6 +25,10 @@ std::uint32_t value_size(const compiler::Argument& argument) {
     return is_value ? static_cast<std::uint32_t>(argument.type.size) : 0;
 }
 
+bool is_line(compiler::Uint3 threads) {
+    return threads.y == 1 && threads.z == 1;
+}
+
 } // namespace
 
 GpuCode::GpuCode(cuda::Device& device, std::shared_ptr<const compiler::Library> library, std::string name,
@@ -70,6 +74,8 @@ std::unique_ptr<const GpuCode::Form> GpuCode::make(Form wanted) const {
     request.may_pair = wanted.may_pair;
     request.axes = wanted.axes;
     request.threadgroup = wanted.threads;
+    // With two or three axes the driver's code was up to twice as slow as without.
+    request.driver_knows_size = wanted.threads && is_line(*wanted.threads);
     request.most_threads = wanted.most_threads;
     request.value_bytes = wanted.value_bytes;
     wanted.kernel = std::make_unique<cuda::Kernel>(device_, compiler::make_gpu_code(*library_, name_, constants_, request));
@@ -114,9 +120,7 @@ const GpuCode::Form* GpuCode::specialised(compiler::Uint3 grid, compiler::Uint3 
                    grid.z / threads.z <= highest_grid;
     wanted.may_pair = wanted.whole && grid.x / threads.x % 2 == 0 && fills_twice(grid);
     wanted.axes = grid.z > 1 || threads.z > 1 ? 3 : grid.y > 1 || threads.y > 1 ? 2 : 1;
-    // With two or three axes the driver's code was up to twice as slow as without: the size is told of lines, and where
-    // addresses in two threadgroups are compared.
-    if ((threads.y == 1 && threads.z == 1) || wanted.may_pair)
+    if (is_line(threads) || wanted.may_pair) // which compares addresses in two threadgroups
         wanted.threads = threads;
     if (std::uint64_t{threads.x} * threads.y * threads.z <= small_threadgroup)
         wanted.most_threads = small_threadgroup;

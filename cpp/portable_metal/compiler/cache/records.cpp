@@ -321,6 +321,7 @@ std::string gpu_key(const std::string& kernel_key, const GpuRequest& request) {
     for (std::uint32_t number : {size.x, size.y, size.z}) {
         out.write(number);
     }
+    out.write(request.driver_knows_size);
     out.write(request.most_threads);
     out.write(request.folded);
     out.write(request.whole);

@@ -135,7 +135,7 @@ private:
     void annotate(const char* what, unsigned value) { annotate(what, number_metadata(value)); }
 
     void limit_threads() {
-        if (request_.threadgroup) {
+        if (request_.threadgroup && request_.driver_knows_size) {
             const Uint3& size = *request_.threadgroup;
             annotate("reqntidx", request_.folded ? size.x * size.y * size.z : size.x);
             annotate("reqntidy", request_.folded ? 1 : size.y);
