@@ -54,6 +54,12 @@ std::uint64_t work_of(const llvm::Loop& loop) {
     return work;
 }
 
+bool multiplies_matrices(const llvm::Loop& loop) {
+    return llvm::any_of(loop.blocks(), [](const llvm::BasicBlock* block) {
+        return llvm::any_of(*block, [](const llvm::Instruction& each) { return callee_name(each) == runtime::simd_mma; });
+    });
+}
+
 bool is_own_memory(const llvm::Value& pointer) {
     const llvm::Value* object = llvm::getUnderlyingObject(&pointer, 0);
     const auto* made_by = llvm::dyn_cast<llvm::Instruction>(object);
@@ -262,21 +268,24 @@ private:
                 add_prefetch(place, later, into_first_level);
             }
         }
-        ask_for_next_group(loop, loads, ahead);
+        ask_for_next_group(loop, loads);
     }
 
-    // What lies behind the last iteration is read by the next threadgroup seldom, and by no later iteration: the first ones of
-    // the next threadgroup would wait for all they read.
-    void ask_for_next_group(const llvm::Loop& loop, const std::vector<llvm::LoadInst*>& loads, unsigned iterations) {
-        if (!loop.getLoopPreheader() || !loop.getLoopLatch() || loads.size() * iterations > most_of_loop) {
+    // The first iterations of the next threadgroup would wait for all they read, and one iteration may be too short for what
+    // comes from memory: each asks for what its like reads there. What products of matrices read is mostly in the caches, where
+    // others have read it, and only the first iteration waits.
+    void ask_for_next_group(const llvm::Loop& loop, const std::vector<llvm::LoadInst*>& loads) {
+        if (!loop.getLoopPreheader() || !loop.getLoopLatch()) {
             return;
         }
         NextGroup next(loop, dominators_);
+        const bool of_caches = multiplies_matrices(loop);
         for (llvm::LoadInst* load : loads) {
-            for (unsigned iteration = 0; iteration < iterations; ++iteration) {
-                if (llvm::Value* address = next.of(*load->getPointerOperand(), iteration)) {
-                    add_prefetch(next.place(), address, into_first_level);
-                }
+            llvm::Value& address = *load->getPointerOperand();
+            if (llvm::Value* there = of_caches ? next.of(address) : nullptr) {
+                add_prefetch(next.place(), there, into_first_level);
+            } else if (llvm::Value* distance = of_caches ? nullptr : next.distance(address)) {
+                add_prefetch(*load, llvm::IRBuilder<>(load).CreatePtrAdd(&address, distance), into_first_level);
             }
         }
     }
