@@ -602,3 +602,45 @@ def test_a_fault_tells_which_threads_ran() -> None:
     )
     with pytest.raises(mk.DeviceError, match=r"threads from \(84, 63, 1\) to \(75, 45, 2\) of the grid"):
         k(mk.zeros(100 * 100 * 3, np.uint32), ndrange=(100, 100, 3)), mk.synchronize()
+
+
+def test_comparisons_of_positions_for_many_lanes_compile_at_once() -> None:
+    k = mk.Kernel(
+        HEAD
+        + """inline uint early(uint a, uint b) {
+            if (a > b) return a - b;
+            for (uint k = 0; k < 6u; ++k) { if ((b >> k) == a) return k; b ^= k; }
+            return b; }
+        kernel void k(device uint* o, device uint* p, device const uint* a, uint3 g [[thread_position_in_grid]],
+                      uint3 s [[threads_per_grid]]) {
+            const uint i = g.x + s.x * (g.y + s.y * g.z); uint sum = 1, four[4] = {3, 1, i, 3};
+            switch ((early(2u, g.x) - g.y) % 4u) {
+            case 0: four[rotate(sum, g.y) % 4u] = 2 * i; break;
+            case 1: p[i] = a[(i + 3u) & 63u] * 7u;
+            case 2: { const uint n = reverse_bits(1000u) >> ((sum + i) & 31u); for (uint k = 0; k < n % 3u; ++k) {} }
+            default: {} }
+            for (uint j = 0; j < 4u; ++j) sum = sum * 7u + four[j];
+            o[i] = sum; }"""
+    )
+
+    def early(b: int) -> int:
+        if b < 2:
+            return 2 - b
+        for j in range(6):
+            if b >> j == 2:
+                return j
+            b ^= j
+        return b
+
+    out, picked = mk.zeros((6, 64), np.uint32), mk.zeros((6, 64), np.uint32)
+    k(out, picked, mk.array(np.arange(64, dtype=np.uint32)), ndrange=(64, 6))
+    for y, x in np.ndindex(6, 64):
+        i, case = x + 64 * y, (early(x) - y) % 4
+        four = [3, 1, i, 3]
+        if case == 0:
+            four[(1 << y) % 4] = 2 * i
+        total = 1
+        for number in four:
+            total = (total * 7 + number) % 2**32
+        assert out.numpy()[y, x] == total
+        assert picked.numpy()[y, x] == ((i + 3) % 64 * 7 if case == 1 else 0)

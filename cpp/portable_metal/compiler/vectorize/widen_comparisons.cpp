@@ -55,7 +55,15 @@ llvm::Value* Widener::compare_halves(const llvm::ICmpInst& comparison) {
         return nullptr;
     }
     const llvm::CmpInst::Predicate predicate = comparison.getPredicate();
-    auto to_mask = [&](llvm::Value* bits) { return builder_.CreateBitCast(bits, vector_of(builder_.getInt1Ty())); };
+    // Not as a number that is a mask: LLVM 19's combiner goes round in circles over unions of such masks.
+    LaneOffsets lane_bits{};
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+        lane_bits[lane] = std::int64_t{1} << lane;
+    }
+    auto to_mask = [&](llvm::Value* bits) {
+        llvm::Value* own = builder_.CreateAnd(splat(bits), lane_constants(builder_.getInt32Ty(), lane_bits));
+        return builder_.CreateICmpNE(own, llvm::Constant::getNullValue(own->getType()));
+    };
     llvm::Value* low = mask_bits(builder_.CreateICmp(llvm::ICmpInst::getUnsignedPredicate(predicate), a->low, b->low));
     llvm::Value* same = builder_.CreateICmpEQ(a->high, b->high);
     if (comparison.isEquality()) {
