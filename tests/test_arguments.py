@@ -147,6 +147,29 @@ def test_numpy_arrays_that_overlap_are_refused_where_one_is_written() -> None:
     assert host.tolist()[:4] == [12, 14, 16, 18]
 
 
+class _Shown:
+    """Hands numpy its own memory, or a copy of it."""
+
+    def __init__(self, *, copies: bool) -> None:
+        self.memory = np.arange(3, dtype=np.int32)
+        self.copies = copies
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.memory.copy() if self.copies else self.memory
+
+
+def test_what_numpy_only_sees_as_a_copy_is_refused_where_the_kernel_writes() -> None:
+    kernel = mk.Kernel("kernel void k(device int* a, uint i [[thread_position_in_grid]]) { a[i] += 1; }")
+    shown = _Shown(copies=False)
+    kernel(shown, ndrange=3)
+    assert shown.memory.tolist() == [1, 2, 3]
+    with pytest.raises(mk.ArgumentError, match=r"'a'.*copy"):
+        kernel(_Shown(copies=True), ndrange=3)
+    wide = mk.Kernel("kernel void k(device long* a, uint i [[thread_position_in_grid]]) { a[i] += 1; }")
+    with pytest.raises(mk.ArgumentError, match=r"'a'.*copy"):
+        wide(range(3), ndrange=3)
+
+
 def test_vectors_and_matrices_are_laid_out_as_msl_wants() -> None:
     source = HEAD + "kernel void k(device float* out, constant V& v) { ASSIGN }"
     for name, count in (("float2", 2), ("float3", 3), ("float4", 4)):

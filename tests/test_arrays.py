@@ -380,3 +380,8 @@ def test_copyto_behind_work_under_way() -> None:
             KI.copyto(B, back, x)
             mk.synchronize()
             assert (back == number + 1).all()
+
+
+def test_private_storage_is_no_view_for_numpy() -> None:
+    with pytest.raises(ValueError, match="copy"):
+        mk.empty(3, np.int32, "private").__array__(copy=False)

@@ -113,7 +113,17 @@ def convert(
         _refuse(where, "an array or a number is expected", value)
     if argument.access == "read" and _is_vector_value(argument, host):
         return _from_numbers(where, argument, host.tolist())
+    if argument.access != "read" and not _is_shown(value, host):
+        _refuse(where, "the kernel writes it, and numpy gets but a copy of its memory; an array is expected", value)
     return _from_host(where, kernel, argument, host, state, launches_nothing)
+
+
+def _is_shown(value: Any, host: np.ndarray) -> bool:
+    """Whether `host` is the value's own memory: what is written to a copy is lost."""
+    if isinstance(value, np.ndarray) or host.size == 0:
+        return True
+    again = _array.host_array(value, "launch")
+    return bool(again.__array_interface__["data"][0] == host.__array_interface__["data"][0])
 
 
 def _from_gpu(

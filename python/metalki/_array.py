@@ -234,6 +234,8 @@ class Array(Operators):
         return (self[i] for i in range(len(self)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False and self.storage != "shared":
+            raise ValueError("metalki.Array: the host sees private storage only as a copy")
         view = self.numpy()
         if dtype is not None and np.dtype(dtype) != view.dtype:
             if copy is False:
