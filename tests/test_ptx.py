@@ -461,3 +461,29 @@ def test_conformance_kernels_assemble_and_need_no_memory_of_their_own(category: 
             assert ".local" not in text or own_array(case["source"]), case["id"]
         assert ".extern .func" not in text, case["id"]
         assemble(text, tmp_path)
+
+
+def test_rows_side_by_side_need_one_address(tmp_path: Path) -> None:
+    """Rows a distance apart, each with a scale and what it scales: only the first address is counted up, and that of y."""
+    text = code(
+        "struct block { half d; uchar qs[16]; };"
+        " float product(device const block* b, float all, thread float* y, int il) {"
+        " device const ushort* qs = (device const ushort*)b + 1 + il / 2; float d = b->d, s[4] = {0, 0, 0, 0};"
+        " for (int i = 0; i < 8; i += 2) { s[0] += y[i] * (qs[i / 2] & 15); s[1] += y[i + 1] * (qs[i / 2] & 3840);"
+        " s[2] += y[i + 8] * (qs[i / 2] & 240); s[3] += y[i + 9] * (qs[i / 2] & 61440); }"
+        " return d * (all * -8.f + s[0] + s[1] + s[2] + s[3]); }"
+        " kernel void k(constant ulong& stride, constant int& n, device const char* a, device const float* x,"
+        " device float* out, uint3 group [[threadgroup_position_in_grid]], ushort lane [[thread_index_in_simdgroup]],"
+        " ushort simd [[simdgroup_index_in_threadgroup]]) {"
+        " const int first = (group.x * 2 + simd) * 4; device const block* rows[4];"
+        " for (int r = 0; r < 4; ++r) rows[r] = (device const block*)(a + (first + r) * stride);"
+        " float yl[16], sums[4] = {0, 0, 0, 0}; const short ix = lane / 2, il = lane % 2 * 8;"
+        " device const float* y = x + ix * 32 + il; for (int b = ix; b < n / 32; b += 16) { float all = 0;"
+        " for (int i = 0; i < 8; i += 2) { all += y[i] + y[i + 1] + y[i + 16] + y[i + 17]; yl[i] = y[i];"
+        " yl[i + 1] = y[i + 1] / 256; yl[i + 8] = y[i + 16] / 16; yl[i + 9] = y[i + 17] / 4096; }"
+        " for (int r = 0; r < 4; ++r) sums[r] += product(rows[r] + b, all, yl, il); y += 512; }"
+        " for (int r = 0; r < 4; ++r) { float t = simd_sum(sums[r]); if (lane == 0) out[first + r] = t; } }",
+        tmp_path,
+    )
+    assert text.count("ld.global.u16") == 32  # y is aligned, or not
+    assert len(re.findall(r"add\.s64 \t(%rd\d+), \1,", text)) <= 4

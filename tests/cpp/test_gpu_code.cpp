@@ -2,8 +2,6 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
-#include <iterator>
-#include <regex>
 #include <string>
 
 #include "compiler/gpu_code.hpp"
@@ -122,40 +120,6 @@ TEST_CASE("two threadgroups in a block read what both need once") {
     CHECK(count(*single, "st.global.f32") == 1);
     CHECK(count(*pair, "st.global.f32") == 2);
     CHECK(count(*pair, "bar.warp.sync") == 1); // lanes that wrote a row and those that did not
-}
-
-TEST_CASE("rows of two threadgroups that are read side by side have one address") {
-    const auto code = make(R"(
-    #include <metal_stdlib>
-    using namespace metal;
-    kernel void scaled(device float* out [[buffer(0)]], device const char* a [[buffer(1)]], device const float* x [[buffer(2)]],
-                       constant ulong& bytes [[buffer(3)]], constant uint& n [[buffer(4)]],
-                       uint2 group [[threadgroup_position_in_grid]], uint simd [[simdgroup_index_in_threadgroup]],
-                       uint lane [[thread_index_in_simdgroup]]) {
-        int row = (group.x * 2 + simd) * 4;
-        device const char* rows[4];
-        for (int r = 0; r < 4; ++r) rows[r] = a + (row + r) * bytes;
-        float sums[4] = {0, 0, 0, 0};
-        device const float* y = x + lane * 12;
-        for (uint k = lane / 2; k < n; k += 16, y += 384) {
-            for (int r = 0; r < 4; ++r) {
-                device const half* scale = (device const half*)(rows[r] + 18 * k);
-                device const ushort* q = (device const ushort*)scale + 1 + lane % 2 * 4;
-                float sum = 0;
-                for (uint j = 0; j < 4; ++j) sum += y[j] * (q[j] & 15) + y[j + 4] * (q[j] & 240) + y[j + 8] * (q[j] & 3840);
-                sums[r] += *scale * sum;
-            }
-        }
-        for (int r = 0; r < 4; ++r) {
-            float sum = simd_sum(sums[r]);
-            if (lane == 0 && uint(row + r) < n) out[row + r] = sum;
-        }
-    })",
-                           "scaled", request_of_pairs());
-    CHECK(code->threadgroups_per_block == 2);
-    const std::regex counted("add\\.s64 \t(%rd[0-9]+), \\1,");
-    const auto begin = std::sregex_iterator(code->ptx.begin(), code->ptx.end(), counted);
-    CHECK(std::distance(begin, std::sregex_iterator()) <= 4); // a row's and that of x, for aligned and for other addresses
 }
 
 TEST_CASE("threadgroups that could see each other are no pairs") {
