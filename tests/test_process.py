@@ -172,3 +172,19 @@ def test_thousands_of_queues() -> None:
         print(a.numpy()[999])
     """)
     assert result.stdout == "999\n", result.stderr
+
+
+def test_launches_of_objects_that_go_last() -> None:
+    result = python("""
+        class Last:
+            def __del__(self):
+                self.kernel(self.array, ndrange=1)
+                self.array.numpy()
+
+        last = Last()
+        last.kernel, last.array = quick, a
+        quick(a, ndrange=1)
+        mk.synchronize()
+        sys.last_of_all = last  # outlives the table of modules
+    """)
+    assert result.returncode == 0, result.stderr

@@ -18,7 +18,8 @@ bool in_event_loop() {
     static PyObject* get_running_loop = nullptr;
     if (!get_running_loop) {
         static PyObject* const name = PyUnicode_InternFromString("asyncio.events");
-        PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+        PyObject* modules = PySys_GetObject("modules"); // null at the interpreter's end, where PyImport_GetModuleDict() aborts
+        PyObject* module = modules && PyDict_Check(modules) ? PyDict_GetItemWithError(modules, name) : nullptr;
         if (!module)
             return false;
         get_running_loop = PyObject_GetAttrString(module, "_get_running_loop");
