@@ -123,3 +123,12 @@ def test_token_soup(tokens: list[str], inside: bool) -> None:
     source = HEAD + (f"kernel void k(device float* o) {{ {text} }}" if inside else text)
     with contextlib.suppress(mk.CompileError):
         mk.compile(source)
+
+
+def test_arrays_of_many_dimensions_are_refused_at_once() -> None:
+    for declaration in ("int x" + "[1]" * 1000, "int x[2]" + "[1]" * 256):
+        with pytest.raises(mk.CompileError, match=r"too many dimensions \(the limit is 256\)") as caught:
+            mk.Kernel("kernel void many_dimensions(device int* a) { " + declaration + "; a[0] = sizeof(x); }")
+        assert caught.value.line == 1
+    body = "int x" + "[1]" * 256 + "; a[a[a[0]]] = sizeof(x);" + " a[a[1]] = a[a[2]];" * 500
+    mk.Kernel("kernel void many_dimensions(device int* a) { " + body + " }")

@@ -6,6 +6,8 @@ namespace metalki::compiler {
 namespace {
 
 constexpr std::size_t most_levels = 10000;
+// As many as brackets inside of each other: the type of an array is walked once for each of its dimensions.
+constexpr std::size_t most_dimensions = 256;
 
 class Nesting {
 public:
@@ -27,17 +29,24 @@ public:
             ++levels_.back().operators;
         }
         const std::size_t depth = levels_.back().before + levels_.back().operators;
+        if (token.is(tok::l_square)) {
+            levels_.back().dimensions = last_ == tok::r_square ? levels_.back().dimensions + 1 : 1;
+        }
         if (token.isOneOf(tok::l_paren, tok::l_square, tok::l_brace)) {
-            levels_.push_back({depth, 0, token.is(tok::l_brace) && starts_list()});
+            levels_.push_back({depth, 0, 0, token.is(tok::l_brace) && starts_list()});
         }
         last_ = token.getKind();
         return depth;
     }
 
+    // Pairs of square brackets in a row, after the last one.
+    std::size_t dimensions() const { return last_ == clang::tok::r_square ? levels_.back().dimensions : 0; }
+
 private:
     struct Level {
         std::size_t before = 0; // levels around the bracket
         std::size_t operators = 0;
+        std::size_t dimensions = 0;
         bool is_list = false; // of initialisers or enumerators
     };
 
@@ -73,6 +82,9 @@ void refuse_deep_nesting(clang::Preprocessor& preprocessor, std::vector<clang::T
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         if (nesting.add(tokens[i]) > most_levels) {
             return refuse(preprocessor, tokens, i, "an expression or statement with too many operators", most_levels);
+        }
+        if (nesting.dimensions() > most_dimensions) {
+            return refuse(preprocessor, tokens, i, "an array of too many dimensions", most_dimensions);
         }
     }
 }
