@@ -217,3 +217,27 @@ TEST_CASE("what all SIMD-groups of a threadgroup share is computed once for each
     CHECK(count(block, "load <32 x i32>") == 1);
     CHECK(count(block, "invariant.load") == 0);
 }
+
+TEST_CASE("what all SIMD-groups read in threadgroup memory between two barriers is read once") {
+    for (const bool sized : {true, false}) {
+        std::string text = shared(R"(
+  store i32 %v, ptr %here
+  call void @__metalki_barrier(i32 2)
+  %there = getelementptr i32, ptr %memory, i32 %lane
+  %w = load i32, ptr %there
+  %sum = add i32 %v, %w
+  call void @__metalki_barrier(i32 2)
+  store i32 %sum, ptr %mine
+  ret void
+)");
+        const std::string_view call = "call ptr @__metalki_threadgroup_memory";
+        REQUIRE(text.find(call) != std::string::npos);
+        text.replace(text.find(call), call.size(),
+                     std::string("call ") + (sized ? "align 64 dereferenceable(512) " : "") + std::string(call.substr(5)));
+        const std::string code = vector_code(text, rows());
+        const std::size_t sum = code.find("add <32 x i32>"), block = code.rfind("\n\n", sum);
+        REQUIRE(sum != std::string::npos);
+        // Beside the sum stands the load of %v alone.
+        CHECK(count(code.substr(block, sum - block), "load <32 x i32>") == (sized ? 1 : 2));
+    }
+}

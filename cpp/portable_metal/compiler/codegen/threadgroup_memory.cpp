@@ -132,6 +132,9 @@ std::size_t place_threadgroup_variables(llvm::Module& module) {
         replace_variable(*variable, size, block_address);
         size += bytes;
     }
+    auto* declared = llvm::cast<llvm::Function>(block_address.getCallee());
+    declared->addRetAttr(llvm::Attribute::getWithDereferenceableBytes(module.getContext(), size));
+    declared->addRetAttr(llvm::Attribute::getWithAlignment(module.getContext(), llvm::Align(block_alignment)));
     return llvm::alignTo(size, 16);
 }
 

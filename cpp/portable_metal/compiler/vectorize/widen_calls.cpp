@@ -51,12 +51,26 @@ bool has_vector_operand(const llvm::CallInst& call) {
 
 } // namespace
 
-llvm::Value* Widener::load_context(llvm::Type* type, std::size_t offset) {
+llvm::LoadInst* Widener::load_context(llvm::Type* type, std::size_t offset) {
     llvm::Value* context = body_->getArg(unsigned(BodyParameter::context));
     llvm::LoadInst* field =
         builder_.CreateLoad(type, builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), context, offset));
     field->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
     return field;
+}
+
+// All of it may be read at any time: what all SIMD-groups read there between two barriers is read once.
+llvm::Value* Widener::load_threadgroup_memory(const llvm::CallInst& call) {
+    llvm::LoadInst* address = load_context(builder_.getPtrTy(), offsetof(ThreadgroupContext, static_threadgroup_memory));
+    auto mark = [&](unsigned kind, std::uint64_t number) {
+        auto* value = llvm::ConstantAsMetadata::get(builder_.getInt64(number));
+        address->setMetadata(kind, llvm::MDNode::get(context_, {value}));
+    };
+    if (const std::uint64_t bytes = call.getRetDereferenceableBytes()) {
+        mark(llvm::LLVMContext::MD_dereferenceable, bytes);
+        mark(llvm::LLVMContext::MD_align, call.getRetAlign().valueOrOne().value());
+    }
+    return address;
 }
 
 // Scalar parts of the position inputs, from the parameters of the body.

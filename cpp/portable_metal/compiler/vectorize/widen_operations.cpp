@@ -61,8 +61,7 @@ void Widener::emit_instruction(const llvm::Instruction& instruction, Mask mask) 
         } else if (callee_name(instruction) == runtime::simd_lane) {
             prologue_values_[&instruction] = input(unsigned(ThreadInput::index_in_simdgroup));
         } else if (callee_name(instruction) == runtime::threadgroup_memory) {
-            prologue_values_[&instruction] =
-                load_context(llvm::PointerType::get(context_, 0), offsetof(ThreadgroupContext, static_threadgroup_memory));
+            prologue_values_[&instruction] = load_threadgroup_memory(llvm::cast<llvm::CallInst>(instruction));
         } else if (divergence_.shape_of(&instruction).is_uniform()) {
             llvm::Value* copy = clone_scalar(instruction, true);
             if (auto* load = llvm::dyn_cast<llvm::LoadInst>(copy)) {

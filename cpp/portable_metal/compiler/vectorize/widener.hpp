@@ -276,7 +276,8 @@ private:
     llvm::Value* emit_saturated_conversion(const llvm::CallInst& call);
     llvm::Value* emit_vector_function(const VectorFunction& function, const llvm::CallInst& call);
     llvm::Value* input(unsigned which);
-    llvm::Value* load_context(llvm::Type* type, std::size_t offset);
+    llvm::LoadInst* load_context(llvm::Type* type, std::size_t offset);
+    llvm::Value* load_threadgroup_memory(const llvm::CallInst& call);
     bool in_threadgroup_memory(const llvm::Instruction& instruction) const;
     llvm::Value* without_lock(llvm::Instruction* atomic);
     bool emit_in_a_row(const llvm::AtomicRMWInst& change, Mask mask);
