@@ -132,3 +132,11 @@ def test_arrays_of_many_dimensions_are_refused_at_once() -> None:
         assert caught.value.line == 1
     body = "int x" + "[1]" * 256 + "; a[a[a[0]]] = sizeof(x);" + " a[a[1]] = a[a[2]];" * 500
     mk.Kernel("kernel void many_dimensions(device int* a) { " + body + " }")
+
+
+@pytest.mark.parametrize("loop", ["while (a[0]) ", "for (;;) ", "do "])
+def test_too_many_loops_inside_of_each_other_are_refused_at_once(loop: str) -> None:
+    end = "while (a[0]);" if loop == "do " else ""
+    with pytest.raises(mk.CompileError, match=r"too many loops inside of each other \(the limit is 256\)"):
+        mk.Kernel("kernel void many_loops(device int* a) { " + loop * 2000 + "a[1] = 0; " + end * 2000 + " }")
+    mk.Kernel("kernel void many_loops(device int* a) { " + "for (int i = 0; i < a[0]; ++i) { a[1] = i; } " * 300 + "}")
