@@ -134,7 +134,7 @@ TEST_CASE("what a short loop asks for changes nothing") {
     CHECK(run_vectors(text, launch, Words(64), in) == run_threads(text, launch, Words(64), in));
 }
 
-TEST_CASE("the copy of a tile asks for the next one, a loop inside it too") {
+TEST_CASE("the copy of a tile asks for the one after next, a loop inside it too") {
     // Word %k * 128 + %j * 32 + %lane goes to threadgroup memory, then all wait.
     const std::string text = "  %own = call ptr @__metalki_threadgroup_memory()\n  br label %loop\nloop:\n"
                              "  %k = phi i32 [0, %entry], [%next, %copied]\n  br label %copy\ncopy:\n"

@@ -248,7 +248,7 @@ private:
             return;
         }
         for (llvm::LoadInst* load : loads) {
-            if (llvm::Value* later = LaterIteration(loop, *load, dominators_).of(*load->getPointerOperand(), 1)) {
+            if (llvm::Value* later = LaterIteration(loop, *load, dominators_).of(*load->getPointerOperand(), 2)) {
                 add_prefetch(*load, later, into_second_level);
                 asked_for_.insert(load);
             }
