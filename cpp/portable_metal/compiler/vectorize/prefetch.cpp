@@ -3,7 +3,7 @@
 // followed to the end of its page only: a short loop asks for what lies two pages on, for the second level of the caches. One
 // that goes down columns asks for what lies beside them, which the next SIMD-group reads: so memory is read in longer pieces,
 // and more of it is under way. What threads copy between barriers is waited for there by all of them: the copy of one iteration
-// asks for that of the next.
+// asks for that of the one after next, since a small tile is computed in less time than memory takes.
 #include "vectorize/prefetch.hpp"
 
 #include <algorithm>
@@ -37,6 +37,7 @@ constexpr std::uint64_t far = 1024;  // bytes from one iteration to the next: no
 constexpr unsigned most_copied = 32; // instructions of an address
 constexpr unsigned most_of_loop = 32;
 constexpr std::uint64_t line = 64, pages_on = 8192;
+constexpr unsigned tiles_ahead = 2;
 constexpr unsigned into_first_level = 3, into_second_level = 2;
 
 // None where the loop waits for others: nothing may stand behind a barrier in its block.
@@ -248,7 +249,7 @@ private:
             return;
         }
         for (llvm::LoadInst* load : loads) {
-            if (llvm::Value* later = LaterIteration(loop, *load, dominators_).of(*load->getPointerOperand(), 2)) {
+            if (llvm::Value* later = LaterIteration(loop, *load, dominators_).of(*load->getPointerOperand(), tiles_ahead)) {
                 add_prefetch(*load, later, into_second_level);
                 asked_for_.insert(load);
             }
