@@ -65,6 +65,10 @@ BINARY: dict[str, Any] = {
 }  # fmt: skip
 
 
+# MSL allows 2.5 units in the last place where mathematics is not safe, which GPUs make use of.
+DIVISION = 5 if mk.device().kind == "cuda" else 1
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, "u8", "u32", "i64"])
 @pytest.mark.parametrize("op", list(BINARY))
 def test_binary(candle_root: Path, op: str, dtype: str) -> None:
@@ -77,6 +81,7 @@ def test_binary(candle_root: Path, op: str, dtype: str) -> None:
         b[::2] = a[::2]
     wanted = BINARY[op](a.astype(np.float64), b.astype(np.float64))
     boolean = wanted.dtype == bool
+    roundings = DIVISION if op == "bdiv" else 1
     if integer and op == "bdiv":
         wanted = np.trunc(wanted)
     if integer and op == "bsub":
@@ -85,7 +90,7 @@ def test_binary(candle_root: Path, op: str, dtype: str) -> None:
     out = mk.zeros(a.shape, out_type)
     k = candle.kernel(candle_root, "binary", f"{op}_{dtype}")
     k(a.size, mk.array(a), mk.array(b), out, ndrange=candle.work(kind, a.size))
-    near(out.numpy(), wanted, out_type, 1)
+    near(out.numpy(), wanted, out_type, roundings)
     flipped = np.ascontiguousarray(b.T)
     k = candle.kernel(candle_root, "binary", f"{op}_{dtype}_strided")
     out = mk.zeros(a.shape, out_type)
@@ -101,7 +106,7 @@ def test_binary(candle_root: Path, op: str, dtype: str) -> None:
         out,
         ndrange=a.size,
     )
-    near(out.numpy(), wanted, out_type, 1)
+    near(out.numpy(), wanted, out_type, roundings)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
