@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import platform
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -136,14 +140,37 @@ def test_work_that_is_done_once_for_a_group_makes_groups_large() -> None:
     assert threads(HALVES, 257) == 256
 
 
-@pytest.mark.skipif(mk.device().kind != "cpu", reason="caches and pages of processors")
+def chosen_on(processor: str, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Work-group sizes of SHARING on another processor than this one."""
+    program = (
+        "import json, sys, metalki as mk\nsource, shapes = json.load(sys.stdin)\nkernel = mk.Kernel(source)\n"
+        "print(json.dumps([mk.kernel_interface.launch_configuration(kernel, tuple(s))[1] for s in shapes]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"METALKI_CPU": processor},
+        input=json.dumps([SHARING, shapes]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [tuple(size) for size in json.loads(done.stdout)]
+
+
+@pytest.mark.skipif(not VECTORS or platform.machine() != "x86_64", reason="caches and pages of processors")
 def test_rows_of_one_group_lie_far_apart() -> None:
-    kernel = mk.Kernel(SHARING)
-    for shape in ((256, 256, 256), (255, 257, 256)):
-        _, (x, y, z) = KI.launch_configuration(kernel, shape)
+    *cubes, square = chosen_on("znver4", (256, 256, 256), (255, 257, 256), (4096, 4096))
+    for x, y, z in cubes:
         assert x <= 128
         assert y == 1 < z
-    assert KI.launch_configuration(kernel, (4096, 4096))[1][1] > 1
+    assert square[1] > 1
+
+
+@pytest.mark.skipif(not VECTORS or platform.machine() != "x86_64", reason="caches and pages of processors")
+def test_a_group_is_one_piece_where_the_processor_looks_ahead_along_one_way() -> None:
+    cube, square = chosen_on("znver5", (256, 256, 256), (4096, 4096))
+    assert cube[0] == 256 or cube[1] == cube[2] == 1
+    assert square[1] == 1
 
 
 TRANSPOSED = (

@@ -110,6 +110,7 @@ struct GroupWork {
     double column_accesses = 0; // the same where threads along y have
     bool halves = false;        // its threads wait for each other again and again, the more often the more they are
     bool loops = false;         // as often as its arguments say: the time of a launch does not follow
+    bool one_way_ahead = false; // the processor looks far ahead along one way in memory rather than along several
     friend bool operator==(const GroupWork&, const GroupWork&) = default;
 };
 

@@ -24,6 +24,7 @@ private:
     double of_narrow_rows(const Sizes& part, double simdgroups) const;
     std::uint64_t new_rows(const Sizes& part) const;
     double of_waiting_in(const Sizes& part) const;
+    double of_lone_pieces(const Sizes& part, double simdgroups) const;
     double of_new_row_of(const Sizes& part) const;
     double of_column_access(const Sizes& part) const;
 

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t little_work = 8192;
 constexpr std::uint64_t groups_for_a_core = 4;
 
-constexpr GroupWork usual_work{10, 11, 0.13, 2, 0, false, true};
+constexpr GroupWork usual_work{10, 11, 0.13, 2, 0, false, true, false};
 
 // Nanoseconds of work that no other core is woken for.
 constexpr double short_work = 20000;

@@ -182,7 +182,7 @@ std::shared_ptr<const detail::KernelImpl> MetalLibrary::make_kernel(const std::s
     made->preferred_threads = MTL::Portable::preferredThreads(made->pipeline.get());
     const MTL::Portable::GroupWork work = MTL::Portable::groupWork(made->pipeline.get());
     made->group_work = {work.ofGroup,        work.ofSimdgroup, work.growth, work.rowAccesses,
-                        work.columnAccesses, work.halves,      work.loops};
+                        work.columnAccesses, work.halves,      work.loops,  work.oneWayAhead};
     made->takes_only_memory = MTL::Portable::canDispatch(made->pipeline.get());
 #else
     made->prints = may_print;

@@ -150,13 +150,14 @@ struct RuntimeSymbol {
 
 // What a threadgroup costs, in nanoseconds of a typical processor: of use only as a ratio.
 struct GroupWork {
-    float of_group = 0;        // however many threads it has; 0: not known
-    float of_simdgroup = 0;    // more for each SIMD-group
-    float growth = 0;          // of what a SIMD-group costs, as a part of it, with each doubling of 256 threads
-    float row_accesses = 0;    // of a SIMD-group to device memory, where threads along x have neighbours in memory
-    float column_accesses = 0; // the same where threads along y have
-    bool halves = false;       // its threads wait for each other again and again, the more often the more they are
-    bool loops = false;        // as often as its arguments say: the time of a dispatch does not follow
+    float of_group = 0;         // however many threads it has; 0: not known
+    float of_simdgroup = 0;     // more for each SIMD-group
+    float growth = 0;           // of what a SIMD-group costs, as a part of it, with each doubling of 256 threads
+    float row_accesses = 0;     // of a SIMD-group to device memory, where threads along x have neighbours in memory
+    float column_accesses = 0;  // the same where threads along y have
+    bool halves = false;        // its threads wait for each other again and again, the more often the more they are
+    bool loops = false;         // as often as its arguments say: the time of a dispatch does not follow
+    bool one_way_ahead = false; // the processor looks far ahead along one way in memory rather than along several
 };
 
 struct KernelCode;

@@ -279,6 +279,7 @@ std::string write_kernel(const CompiledKernel& kernel) {
     out.write(kernel.group_work.column_accesses);
     out.write(kernel.group_work.halves);
     out.write(kernel.group_work.loops);
+    out.write(kernel.group_work.one_way_ahead);
     out.write(kernel.object);
     out.write(kernel.scalar_entry);
     out.write(kernel.vector_source);
@@ -303,6 +304,7 @@ std::optional<CompiledKernel> read_kernel(std::string_view record) {
         kernel.group_work.column_accesses = in.read<float>();
         kernel.group_work.halves = in.read<bool>();
         kernel.group_work.loops = in.read<bool>();
+        kernel.group_work.one_way_ahead = in.read<bool>();
         kernel.object = in.read_string();
         kernel.scalar_entry = in.read_string();
         kernel.vector_source = in.read_string();

@@ -13,6 +13,7 @@
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/Instructions.h"
 
+#include "codegen/host_target.hpp"
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "vectorize/divergence.hpp"
@@ -117,6 +118,7 @@ public:
         } else if (has_barriers) {
             result_.growth = growth_without_writing;
         }
+        result_.one_way_ahead = host_target().cpu == "znver5";
         result_.of_group = static_cast<float>(of_group);
         result_.of_simdgroup = static_cast<float>(of_simdgroup);
         return result_;

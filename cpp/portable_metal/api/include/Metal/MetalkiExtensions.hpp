@@ -51,6 +51,7 @@ struct GroupWork {
     float columnAccesses; // the same where threads along y have
     bool halves;          // its threads wait for each other again and again, the more often the more they are
     bool loops;           // as often as its arguments say: the time of a dispatch does not follow
+    bool oneWayAhead;     // the processor looks far ahead along one way in memory rather than along several
 };
 METALKI_API GroupWork groupWork(const ComputePipelineState* pipeline);
 
