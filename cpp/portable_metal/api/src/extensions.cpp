@@ -21,7 +21,8 @@ NS::UInteger preferredThreads(const ComputePipelineState* pipeline) {
 
 GroupWork groupWork(const ComputePipelineState* pipeline) {
     const metalki::compiler::GroupWork& work = state_of<PipelineState>(pipeline).code->group_work;
-    return {work.of_group, work.of_simdgroup, work.growth, work.row_accesses, work.column_accesses, work.halves, work.loops, work.one_way_ahead};
+    return {work.of_group,        work.of_simdgroup, work.growth, work.row_accesses,
+            work.column_accesses, work.halves,       work.loops,  work.one_way_ahead};
 }
 
 bool printsMessages(const ComputePipelineState* pipeline) {
