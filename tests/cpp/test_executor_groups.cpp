@@ -2,6 +2,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cfenv>
 #include <fstream>
@@ -121,6 +122,41 @@ TEST_CASE("every thread of a grid runs once, whatever the shapes") {
                     wrong += count != 1;
                 CHECK(wrong == 0);
             }
+}
+
+namespace {
+
+// Counts the visits of each thread, by its number in the grid, and the pieces of rows that they come in.
+void count_row(const ThreadgroupContext* c, uint32_t x, uint32_t count, uint32_t y, uint32_t z) {
+    auto* visits = argument<std::atomic<uint32_t>>(c, 0);
+    const Uint3& grid = c->threads_per_grid;
+    const uint64_t first = x + std::uint64_t{grid.x} * (y + std::uint64_t{grid.y} * z);
+    for (uint64_t i = first; i < first + count; ++i)
+        ++visits[i];
+    ++*argument<std::atomic<uint32_t>>(c, 1);
+}
+
+} // namespace
+
+TEST_CASE("rows of the grid come in pieces that can be shared, each thread once") {
+    cpu::Executor executor(4);
+    for (const Uint3 grid : {Uint3{5, 1, 1}, Uint3{8192, 1, 1}, Uint3{16384, 1, 1}, Uint3{100000, 1, 1}, Uint3{64, 64, 1},
+                             Uint3{31, 7, 300}, Uint3{20001, 3, 2}}) {
+        for (unsigned axes : {1u, 2u, 3u}) {
+            CAPTURE(grid.x);
+            CAPTURE(axes);
+            compiler::KernelCode code;
+            code.function.name = "rows";
+            code.run_rows = count_row;
+            code.axes_in_row = axes;
+            const std::size_t threads = std::size_t{grid.x} * grid.y * grid.z;
+            std::vector<std::atomic<uint32_t>> visits(threads);
+            std::atomic<uint32_t> pieces = 0;
+            CHECK(!launch(executor, code, grid, {32, 1, 1}, {visits.data(), &pieces}));
+            CHECK(std::ranges::all_of(visits, [](const auto& count) { return count == 1; }));
+            CHECK(pieces >= std::min<std::size_t>(threads / 1024, 12));
+        }
+    }
 }
 
 TEST_CASE("an empty grid does nothing and bad threadgroups are refused") {

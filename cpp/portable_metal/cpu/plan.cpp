@@ -8,8 +8,8 @@ namespace metalki::cpu {
 
 namespace {
 
-// Long enough that the loop inside the kernel pays, short enough to be shared.
-constexpr std::uint64_t longest_piece = 8192;
+// Long enough that the loop inside the kernel pays, short enough to be shared: threads may compute for long, however few.
+constexpr std::uint64_t longest_piece = 8192, shortest_piece = 1024, pieces_to_share = 16;
 
 std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
     return a / b + (a % b != 0 ? 1 : 0);
@@ -25,11 +25,15 @@ std::uint32_t groups_along(std::uint32_t grid, std::uint32_t threads) {
 void Plan::take_rows(const compiler::Uint3& grid) {
     constexpr std::uint64_t longest_part = std::uint64_t{1} << 32;
     const unsigned axes = codes[0]->axes_in_row;
-    row_threads = std::uint64_t{grid.x} * (axes > 1 ? grid.y : 1);
-    if (__builtin_mul_overflow(row_threads, axes > 2 ? grid.z : 1, &row_threads))
-        row_threads = std::numeric_limits<std::uint64_t>::max(); // nobody sees its end
+    const std::uint64_t in_slice = std::uint64_t{grid.x} * grid.y;
+    std::uint64_t all = 0;
+    if (__builtin_mul_overflow(in_slice, grid.z, &all))
+        all = std::numeric_limits<std::uint64_t>::max(); // nobody sees its end
+    row_threads = axes > 2 ? all : axes > 1 ? in_slice : grid.x;
     const std::uint64_t part = std::min(row_threads, longest_part);
-    row_length = static_cast<std::uint32_t>(std::min<std::uint64_t>(part, longest_piece));
+    const std::uint64_t share = divide_up(all / pieces_to_share, shortest_piece) * shortest_piece;
+    const std::uint64_t piece = std::clamp(share, shortest_piece, longest_piece);
+    row_length = static_cast<std::uint32_t>(std::min(part, piece));
     units = {static_cast<std::uint32_t>(divide_up(part, row_length)),
              axes > 1 ? static_cast<std::uint32_t>(divide_up(row_threads, longest_part)) : grid.y, axes > 2 ? 1 : grid.z};
 }
