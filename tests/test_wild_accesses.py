@@ -146,7 +146,7 @@ def test_where_the_address_space_is_limited() -> None:
         try:
             while len(arrays) < 100000:
                 arrays.append(mk.ones(5000))
-        except mk.OutOfMemoryError:
+        except MemoryError:  # of the device, or of the host where numpy asks for it first
             arrays.clear()
         check()
         print("well")
