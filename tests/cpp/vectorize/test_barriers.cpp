@@ -29,10 +29,8 @@ std::string shared(std::string_view text) {
 )") + std::string(text);
 }
 
-} // namespace
-
-TEST_CASE("what one SIMD-group wrote before a barrier another reads behind it") {
-    std::string text = shared(R"(
+// The words of 128 threads, the last one first.
+constexpr std::string_view reversed = R"(
   store i32 %v, ptr %here
   call void @__metalki_barrier(i32 2)
   %other = sub i32 127, %index
@@ -40,7 +38,12 @@ TEST_CASE("what one SIMD-group wrote before a barrier another reads behind it") 
   %w = load i32, ptr %there
   store i32 %w, ptr %mine
   ret void
-)");
+)";
+
+} // namespace
+
+TEST_CASE("what one SIMD-group wrote before a barrier another reads behind it") {
+    std::string text = shared(reversed);
     Words out = run(text, {128, 1, 1}, rows());
     for (std::uint32_t i = 0; i < 256; ++i) {
         CHECK(out[i] == (i / 128 * 128 + 127 - i % 128) * 3 + 1);
@@ -201,16 +204,7 @@ TEST_CASE("sums that change places, or are needed as they were, do not share one
 }
 
 TEST_CASE("what all SIMD-groups of a threadgroup share is computed once for each piece between barriers") {
-    std::string code = vector_code(shared(R"(
-  store i32 %v, ptr %here
-  call void @__metalki_barrier(i32 2)
-  %other = sub i32 127, %index
-  %there = getelementptr i32, ptr %memory, i32 %other
-  %w = load i32, ptr %there
-  store i32 %w, ptr %mine
-  ret void
-)"),
-                                   rows());
+    std::string code = vector_code(shared(reversed), rows());
     std::size_t behind = code.find("\ninside");
     REQUIRE(behind != std::string::npos);
     std::string block = code.substr(behind, code.find("\n\n", behind) - behind);

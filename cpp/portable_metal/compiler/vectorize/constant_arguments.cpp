@@ -12,6 +12,8 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
 
+#include "vectorize/readable_memory.hpp"
+
 namespace metalki::compiler::vectorize {
 namespace {
 
@@ -56,14 +58,9 @@ std::optional<Key> number_of(const llvm::LoadInst& load, std::span<const Argumen
     return given && inside ? std::optional(Key(*slot, offset, load.getType())) : std::nullopt;
 }
 
-// What is there may be read before anybody asks for it.
 llvm::LoadInst* load_address(llvm::IRBuilder<>& builder, llvm::Value* from, std::uint64_t bytes, llvm::Align align) {
-    auto number = [&](std::uint64_t value) {
-        return llvm::MDNode::get(builder.getContext(), {llvm::ConstantAsMetadata::get(builder.getInt64(value))});
-    };
     llvm::LoadInst* out = builder.CreateLoad(builder.getPtrTy(), from);
-    out->setMetadata(llvm::LLVMContext::MD_dereferenceable, number(bytes));
-    out->setMetadata(llvm::LLVMContext::MD_align, number(align.value()));
+    mark_readable(*out, bytes, align);
     return out;
 }
 

@@ -5,11 +5,11 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
-#include "llvm/IR/Operator.h"
 #include "llvm/Transforms/Utils/Local.h"
 
 #include "codegen/runtime_calls.hpp"
@@ -28,8 +28,13 @@ using Sum = std::map<Product, std::uint32_t>;
 constexpr std::size_t longest_sum = 8;
 constexpr std::uint8_t most_factors = 4;
 
-const Sum number_in_slice{{{1, 0, 0, 0, 0}, 1}, {{0, 1, 0, 1, 0}, 1}};
-const Sum number_in_grid{{{1, 0, 0, 0, 0}, 1}, {{0, 1, 0, 1, 0}, 1}, {{0, 0, 1, 1, 1}, 1}};
+// x + width * y, and that of all slices.
+Sum number_in_slice() {
+    return {{{1, 0, 0, 0, 0}, 1}, {{0, 1, 0, 1, 0}, 1}};
+}
+Sum number_in_grid() {
+    return {{{1, 0, 0, 0, 0}, 1}, {{0, 1, 0, 1, 0}, 1}, {{0, 0, 1, 1, 1}, 1}};
+}
 
 std::optional<Symbol> symbol_of(const llvm::Instruction& instruction) {
     constexpr auto position = unsigned(ThreadInput::position_in_grid), size = unsigned(ThreadInput::threads_per_grid);
@@ -94,17 +99,15 @@ public:
                 numbers.push_back(&instruction);
             }
         }
+        Seen seen;
         const bool all = std::ranges::all_of(positions_, [&](const llvm::Instruction* position) {
-            return *symbol_of(*position) >= axes || only_leads_to(*position, wanted);
+            return *symbol_of(*position) >= axes || only_leads_to(*position, wanted, seen);
         });
         if (numbers.empty() || !all) {
             return false;
         }
-        llvm::Instruction* own = nullptr;
-        for (llvm::Instruction* position : positions_) {
-            own = *symbol_of(*position) == x ? position : own;
-        }
-        own = own->clone();
+        auto along_x = [](const llvm::Instruction* position) { return symbol_of(*position) == x; };
+        llvm::Instruction* own = (*std::ranges::find_if(positions_, along_x))->clone();
         own->insertInto(&kernel_.getEntryBlock(), kernel_.getEntryBlock().getFirstInsertionPt());
         for (llvm::Instruction* number : numbers) {
             number->replaceAllUsesWith(own);
@@ -116,15 +119,18 @@ public:
     }
 
 private:
+    using Seen = std::set<const llvm::Instruction*>;
+
     bool is(const llvm::Value& value, const Sum& wanted) {
         const std::optional<Sum>& sum = sum_of(value);
         return sum && *sum == wanted;
     }
 
-    bool only_leads_to(const llvm::Instruction& part, const Sum& wanted) {
-        return std::ranges::all_of(part.users(), [&](const llvm::User* user) {
+    // Each part is followed once, however many ways lead to it; what is seen was found to do so, or ends the search.
+    bool only_leads_to(const llvm::Instruction& part, const Sum& wanted, Seen& seen) {
+        return !seen.insert(&part).second || std::ranges::all_of(part.users(), [&](const llvm::User* user) {
             const auto* next = llvm::dyn_cast<llvm::Instruction>(user);
-            return next && (is(*next, wanted) || (sum_of(*next) && only_leads_to(*next, wanted)));
+            return next && (is(*next, wanted) || (sum_of(*next) && only_leads_to(*next, wanted, seen)));
         });
     }
 
@@ -172,7 +178,7 @@ private:
 
 unsigned number_threads_along_x(llvm::Function& kernel) {
     Numbering numbering(kernel);
-    return numbering.take_x_for(number_in_grid, 3) ? 3 : numbering.take_x_for(number_in_slice, 2) ? 2 : 1;
+    return numbering.take_x_for(number_in_grid(), 3) ? 3 : numbering.take_x_for(number_in_slice(), 2) ? 2 : 1;
 }
 
 } // namespace metalki::compiler::vectorize

@@ -36,9 +36,8 @@ constexpr std::uint64_t of_matrices = 32, lane_by_lane = 48;
 constexpr std::uint64_t far = 1024;  // bytes from one iteration to the next: no stream
 constexpr unsigned most_copied = 32; // instructions of an address
 constexpr unsigned most_of_loop = 32;
-constexpr std::uint64_t line = 64, pages_on = 8192;
+constexpr std::uint64_t line = 64;
 constexpr unsigned tiles_ahead = 2;
-constexpr unsigned into_first_level = 3, into_second_level = 2;
 
 // None where the loop waits for others: nothing may stand behind a barrier in its block.
 std::uint64_t work_of(const llvm::Loop& loop) {
@@ -283,9 +282,11 @@ private:
         const bool of_caches = multiplies_matrices(loop);
         for (llvm::LoadInst* load : loads) {
             llvm::Value& address = *load->getPointerOperand();
-            if (llvm::Value* there = of_caches ? next.of(address) : nullptr) {
-                add_prefetch(next.place(), there, into_first_level);
-            } else if (llvm::Value* distance = of_caches ? nullptr : next.distance(address)) {
+            if (of_caches) {
+                if (llvm::Value* there = next.of(address)) {
+                    add_prefetch(next.place(), there, into_first_level);
+                }
+            } else if (llvm::Value* distance = next.distance(address)) {
                 add_prefetch(*load, llvm::IRBuilder<>(load).CreatePtrAdd(&address, distance), into_first_level);
             }
         }

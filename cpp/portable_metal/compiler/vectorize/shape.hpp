@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -15,6 +16,7 @@
 namespace metalki::compiler::vectorize {
 
 constexpr unsigned lanes = simd_width;
+constexpr unsigned lane_bits = std::countr_zero(lanes);
 using LaneOffsets = std::array<std::int64_t, lanes>;
 
 // Sets of lanes, numbered in the order of their first lanes.

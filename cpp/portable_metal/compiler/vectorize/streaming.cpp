@@ -14,6 +14,7 @@
 
 #include "codegen/thread_context.hpp"
 #include "compiler/kernel_abi.hpp"
+#include "vectorize/prefetch.hpp"
 #include "vectorize/shape.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -90,7 +91,7 @@ llvm::Value* count_threads(llvm::IRBuilderBase& builder, llvm::Value* context) {
 // Lines that are written in part are read first, and all stores behind them wait: they are asked for while rows before them
 // are written. `known` is a place to name where a row ends with its line.
 void prefetch_ends(llvm::IRBuilderBase& builder, llvm::Value* address, llvm::Value* row_bytes, llvm::Value* known) {
-    constexpr unsigned to_write = 1, into_first_level = 3;
+    constexpr unsigned to_write = 1;
     for (std::uint64_t rows : {1, 2}) {
         llvm::Value* end = builder.CreateAdd(address, builder.CreateMul(row_bytes, builder.getInt64(rows)));
         llvm::Value* in_line = builder.CreateICmpEQ(builder.CreateAnd(end, cache_line - 1), builder.getInt64(0));

@@ -10,6 +10,7 @@
 #include "codegen/runtime_calls.hpp"
 #include "codegen/runtime_names.hpp"
 #include "codegen/thread_context.hpp"
+#include "vectorize/readable_memory.hpp"
 #include "vectorize/widener.hpp"
 
 namespace metalki::compiler::vectorize {
@@ -62,13 +63,8 @@ llvm::LoadInst* Widener::load_context(llvm::Type* type, std::size_t offset) {
 // All of it may be read at any time: what all SIMD-groups read there between two barriers is read once.
 llvm::Value* Widener::load_threadgroup_memory(const llvm::CallInst& call) {
     llvm::LoadInst* address = load_context(builder_.getPtrTy(), offsetof(ThreadgroupContext, static_threadgroup_memory));
-    auto mark = [&](unsigned kind, std::uint64_t number) {
-        auto* value = llvm::ConstantAsMetadata::get(builder_.getInt64(number));
-        address->setMetadata(kind, llvm::MDNode::get(context_, {value}));
-    };
     if (const std::uint64_t bytes = call.getRetDereferenceableBytes()) {
-        mark(llvm::LLVMContext::MD_dereferenceable, bytes);
-        mark(llvm::LLVMContext::MD_align, call.getRetAlign().valueOrOne().value());
+        mark_readable(*address, bytes, call.getRetAlign().valueOrOne());
     }
     return address;
 }

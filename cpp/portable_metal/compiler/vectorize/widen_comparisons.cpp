@@ -7,12 +7,11 @@
 namespace metalki::compiler::vectorize {
 namespace {
 
-constexpr unsigned low_bits = 5;
 constexpr unsigned longest_chain = 4; // operations from a position to what is compared
 
 bool fills_low_bits(const Shape& shape) {
-    auto is_low = [](std::int64_t offset) { return offset >= 0 && offset < std::int64_t{1} << low_bits; };
-    return shape.kind == Shape::Kind::affine && shape.zeros >= low_bits && std::ranges::all_of(shape.offsets, is_low);
+    auto is_low = [](std::int64_t offset) { return offset >= 0 && offset < std::int64_t{lanes}; };
+    return shape.kind == Shape::Kind::affine && shape.zeros >= lane_bits && std::ranges::all_of(shape.offsets, is_low);
 }
 
 } // namespace
@@ -56,12 +55,12 @@ llvm::Value* Widener::compare_halves(const llvm::ICmpInst& comparison) {
     }
     const llvm::CmpInst::Predicate predicate = comparison.getPredicate();
     // Not as a number that is a mask: LLVM 19's combiner goes round in circles over unions of such masks.
-    LaneOffsets lane_bits{};
+    LaneOffsets own_bits{};
     for (unsigned lane = 0; lane < lanes; ++lane) {
-        lane_bits[lane] = std::int64_t{1} << lane;
+        own_bits[lane] = std::int64_t{1} << lane;
     }
     auto to_mask = [&](llvm::Value* bits) {
-        llvm::Value* own = builder_.CreateAnd(splat(bits), lane_constants(builder_.getInt32Ty(), lane_bits));
+        llvm::Value* own = builder_.CreateAnd(splat(bits), lane_constants(builder_.getInt32Ty(), own_bits));
         return builder_.CreateICmpNE(own, llvm::Constant::getNullValue(own->getType()));
     };
     llvm::Value* low = mask_bits(builder_.CreateICmp(llvm::ICmpInst::getUnsignedPredicate(predicate), a->low, b->low));

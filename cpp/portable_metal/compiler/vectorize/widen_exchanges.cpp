@@ -12,8 +12,6 @@
 namespace metalki::compiler::vectorize {
 namespace {
 
-constexpr unsigned lane_bits = 5;
-
 bool is_in_a_row(const Shape& shape) {
     return shape.kind == Shape::Kind::affine && shape.offsets == Shape::linear(1).offsets;
 }

@@ -4,6 +4,7 @@
 
 #include "llvm/Analysis/VectorUtils.h"
 
+#include "vectorize/prefetch.hpp"
 #include "vectorize/streaming.hpp"
 #include "vectorize/widener.hpp"
 
@@ -15,8 +16,6 @@ std::int64_t bytes_of(llvm::Type* type, const llvm::DataLayout& layout) {
 }
 
 constexpr std::int64_t most_prefetched = 512; // bytes of a part
-constexpr std::int64_t pages_on = 8192;
-constexpr std::uint64_t into_second_level = 2;
 constexpr std::size_t most_streams = 8;
 // In bytes; smaller ones of one or two lanes cost more than a gather.
 constexpr std::int64_t smallest_piece = 16, smallest_masked_piece = 32;
@@ -236,8 +235,7 @@ void Widener::emit_prefetch(const llvm::CallInst& call) {
     prefetch_lines(call.getArgOperand(0), 0, static_cast<llvm::ConstantInt*>(call.getArgOperand(2))->getZExtValue());
 }
 
-// What a launch that streams reads comes in streams as well, which the processor follows to the end of a page only; where one
-// is asked for a page ahead only, memory is waited for.
+// What a launch that streams reads comes in streams as well.
 void Widener::prefetch_stream(const llvm::Value* pointer) {
     const Shape shape = divergence_.shape_of(pointer);
     if (!shape.is_uniform() && shape.is_compact() && streams_.size() < most_streams &&
